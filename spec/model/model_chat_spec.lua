@@ -1,9 +1,9 @@
 -- A call as a script makes it: its options, several samples, JSON replies, middleware, secrets.
 
+local anthropic = require "ponder.model.anthropic"
 local json = require "ponder.json"
 local fake = require "model_fake"
 local model = require "ponder.model"
-local params = require "ponder.model.params"
 local task = require "ponder.task"
 local verbose = require "ponder.model.verbose"
 
@@ -664,7 +664,7 @@ describe("what is known of parameters that models refuse", function()
             ["claude-opus-4.7"] = { "opus", 4.7 }, ["claude-sonnet-5"] = { "sonnet", 5 },
             ["claude"] = {}, ["gpt-4"] = {}, ["claude-instant"] = {},
         } do
-            local family, version = params.claude(text)
+            local family, version = anthropic.version_of(text)
             assert.equal(expected[1], family)
             assert.equal(expected[2], version)
         end

@@ -2,9 +2,7 @@
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
-local name = require "ponder.model.name"
 local options = require "ponder.base.options"
-local params = require "ponder.model.params"
 local retry = require "ponder.model.retry"
 local schema = require "ponder.model.schema"
 local stream = require "ponder.model.stream"
@@ -21,26 +19,54 @@ local anthropic = {
     looks_like = { "^claude%-" },
 }
 
-local BASE_URL, VERSION = "https://api.anthropic.com", "2023-06-01"
-
-function anthropic.configure(opts, env, file)
-    local base_url, url_from = name.find_url(opts, env, file, "ANTHROPIC_BASE_URL", BASE_URL)
-    local token = not opts.api_key and not env("ANTHROPIC_API_KEY") and env("ANTHROPIC_AUTH_TOKEN")
-    local key, key_from = nil, token and "$ANTHROPIC_AUTH_TOKEN"
-    if not token then
-        key, key_from = name.find_key(opts, env, file, "ANTHROPIC_API_KEY")
+--- The family and version in the name of a Claude model: claude-opus-4-7-20260416 is "opus", 4.7;
+--- claude-3-5-haiku-latest is "haiku", 3.5.
+---@param name string
+---@return string? family nil if the name does not have this form
+---@return number? version allow for rounding when comparing
+function anthropic.version_of(name)
+    name = name:match "claude.*" or ""
+    local family, major, minor = name:match "^claude%-(%a+)%-(%d+)[-.]?(%d?%d?)%f[%D]"
+    if not family then
+        major, minor, family = name:match "^claude%-(%d+)[-.]?(%d?)%-(%a+)"
     end
-    if not key and not token and base_url:find("^https://api%.anthropic%.com") then
-        return nil, "ANTHROPIC_API_KEY is not set (nor ANTHROPIC_AUTH_TOKEN)"
-    end
-    local endpoint, problem = name.endpoint(base_url, key or token, {
-        ["x-api-key"] = key,
-        ["authorization"] = token and "Bearer " .. token,
-        ["anthropic-version"] = VERSION,
-    }, key_from, url_from)
-    if endpoint then endpoint.base_url = endpoint.base_url:gsub("/v1$", "") end
-    return endpoint, problem
+    if not family then return nil end
+    return family, tonumber(major) + (tonumber(minor) or 0) / 10
 end
+
+-- A test of a model's name: whether it is of this version or a later one.
+local function from(version)
+    return function(name)
+        local family, its = anthropic.version_of(name)
+        return family ~= nil and its > version - 0.05
+    end
+end
+
+local SAMPLING = { "temperature", "top_p", "top_k" }
+
+--- What its models refuse (ponder.model.params).
+anthropic.rules = {
+    { option = SAMPLING, why = "this Claude model does not accept sampling parameters",
+      model = function(name)
+          local family, version = anthropic.version_of(name)
+          return family ~= nil and (version > 4.95 or family == "opus" and version > 4.65)
+      end },
+    { option = SAMPLING, why = "extended thinking does not accept %s", when = function(its)
+          return its.reasoning_effort ~= nil and its.reasoning_effort ~= "none"
+      end },
+    { option = "top_p", model = from(4.1), why = "temperature and top_p are mutually exclusive",
+      when = function(its) return its.temperature ~= nil end },
+    { option = "reasoning_effort", model = function(name) return not from(3.7)(name) end,
+      why = "this model does not reason" },
+    { option = "reasoning_effort", why = "this model always thinks", model = function(name)
+          local family, version = anthropic.version_of(name)
+          return family == "fable" or family == "mythos" or (version or 0) > 5.45
+      end, when = function(its) return its.reasoning_effort == "none" end },
+    { option = { "seed", "logprobs", "min_p", "frequency_penalty", "presence_penalty" },
+      why = "Anthropic does not accept %s" },
+    { option = "reasoning_tokens", model = from(4.6),
+      why = "this model decides how long it thinks" },
+}
 
 ---------------------------------------------------------------------------------------------------
 -- Requests
@@ -52,7 +78,7 @@ end
 
 --- Models before 4.6 continue a reply that the request begins.
 function anthropic.prefills(target)
-    local family, version = params.claude(target.model)
+    local family, version = anthropic.version_of(target.model)
     return family ~= nil and version < 4.55
 end
 
@@ -168,7 +194,7 @@ end
 
 function anthropic.build(call)
     local its = call.options
-    local _, version = params.claude(call.model)
+    local _, version = anthropic.version_of(call.model)
     version = version or 4
     local max_tokens = its.max_output_tokens or default_max_tokens(version)
     local thinking, effort, with_budget =
@@ -314,8 +340,11 @@ local Reader = stream.class(function(self, event, event_name)
     if handle then handle(self, event) end
     self.into = self.open and not self.interleaved and self.last.pieces
 end, function(data, event_name)
-    return event_name == "content_block_delta" and get(data, "delta", "type") == "text_delta"
-        and get(data, "delta", "text")
+    if event_name ~= "content_block_delta" or get(data, "delta", "type") ~= "text_delta" then
+        return nil
+    end
+    local text = get(data, "delta", "text")
+    return type(text) == "string" and text ~= "" and text
 end)
 
 function anthropic.reader(call, emit)

@@ -67,6 +67,7 @@ end
 ---@field base_url string? without userinfo; nil for a provider without a server
 ---@field url string?
 ---@field headers table<string, string> contain keys: never shown
+---@field is_home boolean? at the service's own address
 ---@field key_from string? the source of the key, for people: "$OPENAI_API_KEY"; nil: no key
 ---@field redactor ponder.Redactor
 ---@field one_by_one boolean? the server refuses or ignores `n`: later calls ask for each sample
@@ -116,9 +117,6 @@ function client.new(parts)
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
     self.random = parts.random or generator(os.time())
-    for _, known in ipairs { "openai", "anthropic", "ollama", "script", "pool" } do
-        self.providers[known] = require("ponder.model." .. known)
-    end
     options.merge(self.providers, endpoints.providers())
     self.transport = parts.transport or require("ponder.model.transport").shared()
     return setmetatable(self, Client)
@@ -271,8 +269,8 @@ function Client:target(text, opts, check)
     end
     local target = { provider = provider, label = known .. ":" .. model, name = known,
         model = model, base_url = endpoint.base_url, other_url = endpoint.other_url,
-        headers = headers,
-        key_from = endpoint.key_from, ca_file = mine.ca_file, proxy = mine.proxy,
+        is_home = endpoint.is_home, headers = headers, key_from = endpoint.key_from,
+        ca_file = mine.ca_file, proxy = mine.proxy,
         redactor = redact.new(endpoint.secrets, headers) }
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())

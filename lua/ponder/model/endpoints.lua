@@ -1,9 +1,9 @@
---- Services and servers that speak OpenAI's chat completions, as data: where they are, and what
---- they refuse or name otherwise. The variables with their keys are in ponder.base.environment.
+--- Services and servers as data: where they are, and what they refuse or name otherwise. Most speak
+--- OpenAI's chat completions. The variables with their keys are in ponder.base.environment.
 ---
 ---     local m = model.open "groq:openai/gpt-oss-120b"
 ---
---- Another one is three lines of config.lua:
+--- Another one of OpenAI's form is three lines of config.lua:
 ---
 ---     return { providers = {
 ---         mine = { base_url = "https://llm.example/v1", api_key = "$MINE_KEY" },
@@ -11,23 +11,34 @@
 ---
 --- Facts of November 2026, from the services' documentation and their clients' sources.
 
+local anthropic = require "ponder.model.anthropic"
 local environment = require "ponder.base.environment"
 local json = require "ponder.json"
-local openai = require "ponder.model.openai"
 local name = require "ponder.model.name"
+local ollama = require "ponder.model.ollama"
+local openai = require "ponder.model.openai"
 local options = require "ponder.base.options"
+local pool = require "ponder.model.pool"
 local read = require "ponder.model.read"
 local retry = require "ponder.model.retry"
+local script = require "ponder.model.script"
 
 local endpoints = {}
 
 ---@class ponder.model.EndpointRow
 ---@field base_url string|fun(env: fun(name: string): string?): string?, string? the URL; or nil and
 ---  what is not set
----@field needs_key boolean? it is refused without a key
+---@field variable string? with another URL; default: NAME_BASE_URL
+---@field complete (fun(value: string): string)? the URL for a value of the variable
+---@field cut string? a pattern of what the URL may have at its end
+---@field form ponder.model.Provider? default: ponder.model.openai
+---@field needs_key boolean? the service refuses calls without a key
 ---@field key_header string? default: authorization, as a Bearer token
----@field family "openai"? whose rules on models it shares (ponder.model.params)
----@field drops table<string, string>? options that it refuses, and why
+---@field token string? the variable of a key that is sent as a Bearer token all the same
+---@field headers table<string, string>?
+---@field header_variables table<string, string>? headers from the environment
+---@field family "openai"? whose rules on models it shares
+---@field rules ponder.model.Rule[]? on options (ponder.model.params), besides those of its form
 ---@field renames table<string, string>? fields of the body, by our name
 ---@field splits boolean? it gives one sample a request
 ---@field max_n integer? most samples of a request, where fewer than 128 or not documented
@@ -36,17 +47,11 @@ local endpoints = {}
 ---@field effort (fun(body: table, effort: string))? sets the effort of reasoning in the body
 ---@field is_own boolean? of the user's config file: it may have any endpoint
 ---@field prefill (fun(body: table, text: string))? has the model continue a text
----@field batch ponder.model.BatchForm? its batches
+---@field batch ponder.model.BatchForm|false|nil its batches
 ---@field other_port integer? is tried if nothing listens at the port of `base_url`
 
-local NOT_THERE = "%s does not accept it"
-
-local function drops(service, ...)
-    local why = {}
-    for _, option in ipairs { ... } do
-        why[option] = NOT_THERE:format(service)
-    end
-    return why
+local function refuses(service, ...)
+    return { { option = { ... }, why = service .. " does not accept it" } }
 end
 
 -- Templates of local servers turn thinking off by an argument.
@@ -127,15 +132,23 @@ end
 
 ---@type table<string, ponder.model.EndpointRow>
 endpoints.LIST = {
+    openai = { base_url = "https://api.openai.com/v1", needs_key = true, batch = openai.batch,
+        header_variables = { ["openai-organization"] = "OPENAI_ORG_ID",
+            ["openai-project"] = "OPENAI_PROJECT_ID" } },
+    anthropic = { base_url = "https://api.anthropic.com", needs_key = true, form = anthropic,
+        cut = "/v1$", key_header = "x-api-key", token = "ANTHROPIC_AUTH_TOKEN", splits = true,
+        headers = { ["anthropic-version"] = "2023-06-01" }, batch = anthropic.batch },
+    ollama = { base_url = "http://127.0.0.1:11434", form = ollama, variable = "OLLAMA_HOST",
+        complete = ollama.url_of_host, splits = true },
     gemini = { base_url = "https://generativelanguage.googleapis.com/v1beta/openai",
-        needs_key = true, drops = drops("Gemini", "frequency_penalty", "presence_penalty", "seed",
-            "top_k", "min_p"), batch = gemini_batch, max_n = 8 },
+        needs_key = true, batch = gemini_batch, max_n = 8, rules = refuses("Gemini",
+            "frequency_penalty", "presence_penalty", "seed", "top_k", "min_p") },
     azure = { base_url = function(env)
             local at = env "AZURE_OPENAI_ENDPOINT"
             return at and at:gsub("/+$", "") .. "/openai/v1", "AZURE_OPENAI_ENDPOINT"
         end,
         needs_key = true, key_header = "api-key", family = "openai",
-        drops = drops("Azure OpenAI", "top_k", "min_p") },
+        rules = refuses("Azure OpenAI", "top_k", "min_p") },
     bedrock = { base_url = function(env)
             local region = env "AWS_REGION" or env "AWS_DEFAULT_REGION"
             return env "AWS_BEDROCK_BASE_URL" or region
@@ -143,13 +156,17 @@ endpoints.LIST = {
                 "AWS_REGION"
         end,
         needs_key = true, family = "openai", splits = true,
-        drops = drops("Bedrock", "top_k", "min_p") },
+        rules = refuses("Bedrock", "top_k", "min_p") },
     openrouter = { base_url = "https://openrouter.ai/api/v1", needs_key = true, splits = true,
+        family = "openai",
         effort = function(body, effort) body.reasoning = { effort = effort } end },
     groq = { base_url = "https://api.groq.com/openai/v1", needs_key = true, splits = true,
-        drops = drops("Groq", "logprobs", "top_k", "min_p"), without = { "name" } },
+        rules = refuses("Groq", "logprobs", "top_k", "min_p"), without = { "name" } },
     deepseek = { base_url = "https://api.deepseek.com", needs_key = true, splits = true,
-        json_only = true, drops = drops("DeepSeek", "top_k", "min_p", "seed"),
+        json_only = true, rules = {
+            { option = { "top_k", "min_p", "seed" }, why = "DeepSeek does not accept it" },
+            { option = { "temperature", "top_p", "frequency_penalty", "presence_penalty" },
+              when = openai.reasons, why = "DeepSeek ignores it while the model thinks" } },
         effort = function(body, effort)
             if effort == "none" then
                 body.thinking = { type = "disabled" }
@@ -158,10 +175,13 @@ endpoints.LIST = {
             end
         end },
     mistral = { base_url = "https://api.mistral.ai/v1", needs_key = true,
-        drops = drops("Mistral", "logprobs", "top_k", "min_p"), prefill = mark_prefix,
+        rules = refuses("Mistral", "logprobs", "top_k", "min_p"), prefill = mark_prefix,
         renames = { seed = "random_seed" }, without = { "reasoning_content" } },
     xai = { base_url = "https://api.x.ai/v1", needs_key = true,
-        drops = drops("xAI", "presence_penalty", "frequency_penalty", "top_k", "min_p") },
+        rules = { { option = { "presence_penalty", "frequency_penalty", "top_k", "min_p" },
+              why = "xAI does not accept it" },
+            { option = "stop", when = openai.reasons,
+              why = "reasoning models do not accept stop sequences" } } },
     together = { base_url = "https://api.together.ai/v1", needs_key = true,
         prefill = begin_reply },
     vllm = { base_url = "http://localhost:8000/v1", effort = by_template,
@@ -175,24 +195,52 @@ local function variable_of(known, suffix)
     return known:upper():gsub("[^%w]", "_") .. suffix
 end
 
--- The key of a row and where it comes from; or nil and a message.
-local function find_key(known, row, opts, env, file)
+local function host_of(url) return url:match "^%a+://[^/?#]+" end
+
+-- The endpoint of a row: from model.open's options, else the environment, else the config file.
+local function configure(known, row, opts, env, file)
+    local default, missing = row.base_url, nil
+    if type(default) == "function" then
+        default, missing = default(env)
+    end
+    local variable = row.variable or variable_of(known, "_BASE_URL")
+    local set = env(variable)
+    local url = opts.base_url or set and (row.complete or tostring)(set) or file.base_url or default
+    if not url then return nil, ("%s is not set (the address of %s)"):format(missing, known) end
+    if url == file.base_url then name.check_url(url, env) end
     local variables = environment.names("key", known)
     variables[1] = variables[1] or variable_of(known, "_API_KEY")
-    local key, from = name.key(opts.api_key), "the option api_key"
-    for _, variable in ipairs(variables) do
+    local key, from = opts.api_key, "the option api_key"
+    for _, its in ipairs(variables) do
         if not key then
-            key, from = env(variable), "$" .. variable
+            key, from = env(its), "$" .. its
         end
     end
     if not key then
-        key, from = name.key(file.api_key), "config.lua"
+        key, from = file.api_key, "config.lua"
     end
-    if not key and row.needs_key then
-        return nil, ("%s is not set%s"):format(variables[1],
-            variables[2] and (" (nor %s)"):format(variables[2]) or "")
+    key = name.key(key)
+    local is_home = default ~= nil and host_of(url) == host_of(default)
+    if not key and row.needs_key and is_home then
+        return nil, ("%s is not set (%s)"):format(variables[1], variables[2]
+            and "nor " .. variables[2] or "a key, or base_url for a server that needs none")
     end
-    return key, key and from
+    local headers = options.merge({}, row.headers)
+    for header, its in pairs(row.header_variables or {}) do headers[header] = env(its) end
+    if row.key_header and from ~= "$" .. tostring(row.token) then
+        headers[row.key_header] = key
+    else
+        headers.authorization = key and "Bearer " .. key
+    end
+    local endpoint, problem = name.endpoint(url, key, headers, key and from,
+        opts.base_url and "base_url" or "$" .. variable)
+    if not endpoint then return nil, problem end
+    endpoint.is_home = is_home
+    if row.cut then endpoint.base_url = endpoint.base_url:gsub(row.cut, "") end
+    if row.other_port and url == row.base_url then
+        endpoint.other_url = url:gsub(":%d+", ":" .. row.other_port)
+    end
+    return endpoint
 end
 
 ---A provider for a row.
@@ -200,37 +248,16 @@ end
 ---@param row ponder.model.EndpointRow
 ---@return ponder.model.Provider
 function endpoints.provider(known, row)
-    local provider = setmetatable({ name = known, row = row, looks_like = {},
-        batch = row.batch or false }, { __index = openai })
-    function provider.configure(opts, env, file)
-        local default, missing = row.base_url, nil
-        if type(default) == "function" then
-            default, missing = default(env)
-        end
-        local variable = variable_of(known, "_BASE_URL")
-        if not default and not opts.base_url and not env(variable) and not file.base_url then
-            return nil, ("%s is not set (the address of %s)"):format(missing, known)
-        end
-        local url, url_from = name.find_url(opts, env, file, variable, default)
-        local key, key_from = find_key(known, row, opts, env, file)
-        if not key and key_from then
-            return nil, key_from
-        end
-        local header = row.key_header or "authorization"
-        local endpoint, problem = name.endpoint(url, key,
-            { [header] = key and (row.key_header and key or "Bearer " .. key) }, key_from, url_from)
-        if endpoint and row.other_port and url == row.base_url then
-            endpoint.other_url = url:gsub(":%d+", ":" .. row.other_port)
-        end
-        return endpoint, problem
-    end
-    return provider
+    local form = row.form or openai
+    return options.merge(options.merge({}, form), { name = known, row = row,
+        batch = row.batch or false, looks_like = known == form.name and form.looks_like or {},
+        configure = function(opts, env, file) return configure(known, row, opts, env, file) end })
 end
 
----The providers of the list.
+---All built-in providers.
 ---@return table<string, ponder.model.Provider>
 function endpoints.providers()
-    local all = {}
+    local all = { script = script, pool = pool }
     for known, row in pairs(endpoints.LIST) do
         all[known] = endpoints.provider(known, row)
     end

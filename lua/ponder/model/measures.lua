@@ -27,14 +27,10 @@ local HAVE = {
     reward = { vllm = true },
 }
 
-local function is_openai(target)
-    return target.name == "openai" and target.base_url:find("^https://api%.openai%.com") ~= nil
-end
-
 local function has(target, what)
-    if not target.base_url then return false end
-    if target.name == "openai" then return what == "embed" or not is_openai(target) end
     local row = target.provider.row
+    if not target.base_url then return false end
+    if target.name == "openai" then return what == "embed" or not target.is_home end
     return HAVE[what][target.name] or row ~= nil and row.is_own or false
 end
 
@@ -281,7 +277,7 @@ function measures.choose(model, prompt, choices, opts, complete)
         local scores, message, code = measures.score(model, prompt, choices, opts)
         if scores then return best_of(choices, softmax(scores), "score") end
         if code ~= "UNSUPPORTED" then return nil, message, code end
-    elseif target.base_url and is_openai(target) and model.model == "gpt-6-luna" then
+    elseif target.base_url and target.name == "openai" and model.model == "gpt-6-luna" then
         return decide(model, prompt, choices, opts)
     end
     local answer, message, code = complete(prompt, { type = "object", required = { "choice" },

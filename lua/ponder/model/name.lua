@@ -24,19 +24,6 @@ function name.key(key)
     return key ~= "" and key or nil
 end
 
---- The key of a provider, and where it comes from, for messages.
----@param opts {api_key: string?}
----@param env fun(name: string): string?
----@param file {api_key: string?} the provider's options of config.lua
----@param variable string "OPENAI_API_KEY"
----@return string? key
----@return string? from
-function name.find_key(opts, env, file, variable)
-    local key = name.key(opts.api_key or env(variable) or file.api_key)
-    return key, key and (opts.api_key and "the option api_key" or env(variable) and "$" .. variable
-        or "config.lua")
-end
-
 -- What is wrong with a URL, or nil. It is shown if it holds no secret.
 local function problem_of_url(url)
     local scheme, rest = url:match("^(%a[%w+.-]*)://(.*)$")
@@ -49,23 +36,12 @@ local function problem_of_url(url)
     end
 end
 
---- The URL of a provider's server; of the file it raises what is wrong with it.
----@param opts {base_url: string?}
+--- Raises what is wrong with a URL of the config file.
+---@param url string
 ---@param env fun(name: string): string?
----@param file {base_url: string?} the provider's options of config.lua
----@param variable string "OPENAI_BASE_URL"
----@param default string
----@param complete? fun(value: string): string the URL for a value of the variable
----@return string url
----@return string from where it comes from, for messages
-function name.find_url(opts, env, file, variable, default, complete)
-    local set = env(variable)
-    local url = opts.base_url or set and (complete or tostring)(set) or file.base_url or default
-    local problem = not opts.base_url and not set and problem_of_url(url)
-    if problem then
-        name.refuse(name.config_path(env), "base_url " .. problem, "base_url")
-    end
-    return url, opts.base_url and "base_url" or "$" .. variable
+function name.check_url(url, env)
+    local problem = problem_of_url(url)
+    if problem then name.refuse(name.config_path(env), "base_url " .. problem, "base_url") end
 end
 
 ---@class ponder.model.Endpoint
@@ -73,12 +49,14 @@ end
 ---@field headers table<string, string>
 ---@field secrets string[]
 ---@field key_from string?
+---@field other_url string? in place of base_url, if nothing listens there
+---@field is_home boolean? it is the service's own
 
 --- The endpoint of a provider. A user and password in the URL become a header, so that the URL has
 --- no secret.
 ---@param base_url string
 ---@param secret string? the key in the headers
----@param headers table<string, string|false|nil>
+---@param headers table<string, string>
 ---@param key_from string? where the key comes from, for messages
 ---@param url_from string? likewise the URL; default "base_url"
 ---@return ponder.model.Endpoint?
@@ -90,11 +68,11 @@ function name.endpoint(base_url, secret, headers, key_from, url_from)
     if not scheme then scheme, rest = base_url:match("^(%a+)://(.*)$") end
     local kept, secrets = {}, { secret }
     for header, value in pairs(headers) do
-        if value and value:find("[\r\n%z]") then
+        if value:find("[\r\n%z]") then
             local from = secret and value:find(secret, 1, true) and key_from
             return nil, (from or "the header " .. header) .. " has a line break or NUL within"
         end
-        kept[header] = value or nil
+        kept[header] = value
     end
     if userinfo then
         local plain = quote.percent_decode(userinfo)

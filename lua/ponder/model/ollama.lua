@@ -3,7 +3,6 @@
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
-local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
 local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
@@ -23,16 +22,15 @@ local DEFAULT_PORT = { http = "80", https = "443" }
 
 --- The URL for OLLAMA_HOST, as Ollama's own client interprets it.
 ---
----     (nothing)            http://127.0.0.1:11434
 ---     gpu-box              http://gpu-box:11434
 ---     0.0.0.0:8000         http://127.0.0.1:8000        0.0.0.0 is an address to listen on
 ---     https://x.example    https://x.example:443
 ---     ::1, [::1]:8000      http://[::1]:11434, http://[::1]:8000
 ---
----@param host string?
+---@param host string
 ---@return string url
 function ollama.url_of_host(host)
-    host = (host or ""):match("^[%s\"']*(.-)[%s\"']*$")
+    host = host:match("^[%s\"']*(.-)[%s\"']*$")
     local scheme, rest = host:match("^(%a[%w+.-]*)://(.*)$")
     rest = rest or host
     local authority, path = rest:match("^([^/]*)(.*)$")
@@ -50,13 +48,8 @@ function ollama.url_of_host(host)
         .. path:gsub("/+$", "")
 end
 
-function ollama.configure(opts, env, file)
-    local base_url, url_from = name.find_url(opts, env, file, "OLLAMA_HOST",
-        ollama.url_of_host(nil), ollama.url_of_host)
-    local key, key_from = name.find_key(opts, env, file, "OLLAMA_API_KEY")
-    return name.endpoint(base_url, key, { ["authorization"] = key and "Bearer " .. key },
-        key_from, url_from)
-end
+--- What it refuses (ponder.model.params).
+ollama.rules = { { option = "tool_choice", why = "Ollama does not accept tool_choice" } }
 
 ---------------------------------------------------------------------------------------------------
 -- Requests
@@ -156,7 +149,7 @@ end
 
 local Reader = stream.class(take, function(data)
     local text = get(data, "message", "content")
-    return text and text ~= "" and not has_more(data) and text
+    return type(text) == "string" and text ~= "" and not has_more(data) and text
 end)
 
 ollama.reader = Reader.new

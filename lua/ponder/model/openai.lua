@@ -3,7 +3,6 @@
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
-local name = require "ponder.model.name"
 local schema = require "ponder.model.schema"
 local stream = require "ponder.model.stream"
 local tally = require "ponder.base.tally"
@@ -19,20 +18,38 @@ local openai = {
     looks_like = { "^gpt%-%d", "^o%d", "^chatgpt%-", "^codex%-" },
 }
 
-local BASE_URL = "https://api.openai.com/v1"
+--- Whether a call asks for reasoning: without it, models from gpt-5.1 on accept more options.
+function openai.reasons(options) return options.reasoning_effort ~= "none" end
 
-function openai.configure(opts, env, file)
-    local base_url, url_from = name.find_url(opts, env, file, "OPENAI_BASE_URL", BASE_URL)
-    local key, key_from = name.find_key(opts, env, file, "OPENAI_API_KEY")
-    if not key and base_url:find("^https://api%.openai%.com") then
-        return nil, "OPENAI_API_KEY is not set (a key, or base_url for a server that needs none)"
-    end
-    return name.endpoint(base_url, key, {
-        ["authorization"] = key and "Bearer " .. key,
-        ["openai-organization"] = env("OPENAI_ORG_ID"),
-        ["openai-project"] = env("OPENAI_PROJECT_ID"),
-    }, key_from, url_from)
+-- "openai/o3-mini" is how OpenRouter names o3-mini.
+local function does_reason(name)
+    name = name:match "^openai/(.*)" or name
+    return not name:find "^gpt%-[%d.]+%-chat" and (name:find "^o%d" or name:find "^gpt%-[5-9]"
+        or name:find "^codex%-") ~= nil
 end
+
+local function plain(name)
+    name = name:match "^openai/(.*)" or name
+    return (name:find "^gpt%-[34]" or name:find "^chatgpt%-4" or name:find "^gpt%-[%d.]+%-chat")
+        ~= nil
+end
+
+local REASONING = "reasoning models do not accept %s"
+
+--- What its models refuse (ponder.model.params).
+openai.rules = {
+    { option = "max_output_tokens", model = does_reason, action = "rename",
+      to = "max_completion_tokens" },
+    { option = "n", model = "^o1", action = "split" },
+    { option = "stop", model = does_reason, why = REASONING:format "stop sequences" },
+    { option = { "temperature", "top_p", "frequency_penalty", "presence_penalty", "logprobs" },
+      model = does_reason, when = openai.reasons, why = REASONING },
+    { option = "reasoning_effort", model = plain, why = "this model does not reason" },
+    -- Other servers may know more options.
+    { option = { "top_k", "min_p" }, when = function(_, target)
+          return target.name == "openai" and target.is_home
+      end, why = "OpenAI does not know this option" },
+}
 
 function openai.image(media_type, data)
     return { type = "image_url",
@@ -44,8 +61,8 @@ local NONE = {}
 --- The mark of a part that the cache of prompts keeps: from gpt-5.6 on only marked parts are kept.
 function openai.mark(target, is_long)
     local version = tonumber(target.model:match "^gpt%-(%d+%.?%d*)")
-    if target.name ~= "openai" and target.name ~= "azure" or not version or version < 5.55
-        or target.name == "openai" and not target.base_url:find "^https://api%.openai%.com" then
+    if not version or version < 5.55
+        or target.name ~= "azure" and not (target.name == "openai" and target.is_home) then
         return nil
     end
     return { prompt_cache_breakpoint = { mode = "explicit", ttl = is_long and "12h" or nil } }
@@ -107,7 +124,7 @@ local SAME = { temperature = true, top_p = true, top_k = true, min_p = true, sto
     reasoning_effort = true }
 
 function openai.build(call)
-    local row = call.target.provider.row or NONE -- ponder.model.endpoints
+    local row = call.target.provider.row or NONE -- of ponder.model.endpoints
     local options, renames = call.options, row.renames or NONE
     local body = { model = call.model, messages = build_messages(call, row) }
     for option, value in pairs(options) do
@@ -174,6 +191,33 @@ local function content_of(message)
     return pieces[1] and table.concat(pieces)
 end
 
+local function finish_of(choice, sample)
+    local finish = read.text(choice, "finish_reason")
+    sample.finish_reason = FINISH[finish] or finish or sample.finish_reason
+    if type(choice) == "table" and choice.stop_reason ~= nil then
+        -- vLLM: which sequence stopped it, null if none
+        sample.stop_sequence = read.text(choice, "stop_reason") or false
+    end
+    return sample
+end
+
+function openai.parse(reply)
+    local samples = {}
+    for i, choice in ipairs(read.list(reply, "choices")) do
+        local message = read.list(choice, "message")
+        samples[i] = finish_of(choice, { text = content_of(message),
+            reasoning = reasoning_of(message), refusal = read.text(message, "refusal"),
+            tool_calls = read.tool_calls(message),
+            logprobs = read.logprobs(read.at(choice, "logprobs", "content")) })
+    end
+    if #samples == 0 then return nil, "the reply has no choices" end
+    return { samples = samples, usage = usage_of(reply.usage),
+        model = read.text(reply, "model"), id = read.text(reply, "id") }
+end
+
+---------------------------------------------------------------------------------------------------
+-- Streams
+
 -- The counts are totals so far, and an event may have only some.
 local function later_usage(before, usage)
     if not (before and usage) then return usage or before end
@@ -182,38 +226,27 @@ local function later_usage(before, usage)
     return before
 end
 
--- Adds a part of a choice, or a whole one, to a sample.
-local function take_choice(self, choice, number)
+local function take_choice(self, choice)
+    local number = (read.count(choice, "index") or 0) + 1
+    if number > self.n then return nil end
     local delta, sample = read.list(choice, "delta"), self:sample(number)
-    local whole = next(delta) == nil and read.list(choice, "message")
-    local part = whole or delta
-    self:add(number, content_of(part), reasoning_of(part),
+    self:add(number, content_of(delta), reasoning_of(delta),
         read.logprobs(read.at(choice, "logprobs", "content")))
-    stream.append(sample, "refusal", read.text(part, "refusal"))
-    if whole then sample.tool_calls = read.tool_calls(whole) end
+    stream.append(sample, "refusal", read.text(delta, "refusal"))
     for _, piece in ipairs(read.list(delta, "tool_calls")) do
         local problem = stream.merge_call(sample, piece)
         if problem then return problem end
     end
-    local finish = read.text(choice, "finish_reason")
-    sample.finish_reason = FINISH[finish] or finish or sample.finish_reason
-    if type(choice) == "table" and choice.stop_reason ~= nil then
-        -- vLLM: which sequence stopped it, null if none
-        sample.stop_sequence = read.text(choice, "stop_reason") or false
-    end
+    finish_of(choice, sample)
 end
 
--- Adds an event, or a whole reply, whose choices are numbered by their order.
 local function take(self, event)
     self.model = self.model or read.text(event, "model")
     self.id = self.id or read.text(event, "id")
     self.usage = later_usage(self.usage, usage_of(read.at(event, "usage")))
-    for i, choice in ipairs(read.list(event, "choices")) do
-        local number = self.is_whole and i or (read.count(choice, "index") or 0) + 1
-        if self.is_whole or number <= self.n then
-            local problem = take_choice(self, choice, number)
-            if problem then return problem end
-        end
+    for _, choice in ipairs(read.list(event, "choices")) do
+        local problem = take_choice(self, choice)
+        if problem then return problem end
     end
     self.into = self.simple and self.samples[1]
 end
@@ -231,7 +264,7 @@ end
 
 local Reader = stream.class(take, function(data)
     local text = get(data, "choices", 1, "delta", "content")
-    return text and text ~= "" and not has_more(data) and text
+    return type(text) == "string" and text ~= "" and not has_more(data) and text
 end)
 
 function openai.reader(call, emit)
@@ -239,16 +272,6 @@ function openai.reader(call, emit)
     -- If a delta can have more than one piece of text, each event is decoded completely.
     reader.simple = call.n == 1 and not call.options.logprobs
     return reader
-end
-
-local function ignore() end
-
-function openai.parse(reply)
-    local reader = Reader.new(nil, ignore)
-    reader.is_whole = true
-    take(reader, reply)
-    if not reader.samples[1] then return nil, "the reply has no choices" end
-    return (reader:finish())
 end
 
 ---------------------------------------------------------------------------------------------------

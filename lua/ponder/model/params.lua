@@ -1,11 +1,13 @@
 --- Rules about options that models refuse. A rule says: for these models, drop, rename or split
---- this option, and why. `reply.dropped` lists dropped options.
+--- this option, and why. `reply.dropped` lists dropped options. The rules of the providers are in
+--- their files, and in ponder.model.endpoints.
 ---
 --- The first matching rule for an option wins. A script's rules (`params.add`) come first, so they
 --- can undo a built-in rule with `action = "keep"`.
 
 local check = require("ponder.base.options").check
 local endpoints = require "ponder.model.endpoints"
+local openai = require "ponder.model.openai"
 local responses = require "ponder.model.responses"
 
 local params = {}
@@ -13,61 +15,14 @@ local params = {}
 ---@class ponder.model.Rule
 ---@field provider string
 ---@field model? string|fun(name: string): boolean a Lua pattern, or a test; nil: every model
----@field option string name of a call option: temperature, max_output_tokens, seed, n...
----@field action "drop"|"keep"|"rename"|"split" split: one call for each of n samples
+---@field option string name of a call option: temperature, max_output_tokens, seed, n... (of a
+---  built-in rule, or several)
+---@field action "drop"|"keep"|"rename"|"split" split: one call for each of n samples; default of a
+---  built-in rule: "drop"
 ---@field to? string with "rename"
----@field when? fun(options: table): boolean a further condition on the call's options
+---@field when? fun(options: table, target: ponder.model.Target): boolean a further condition on the
+---  call's options
 ---@field why? string shown in `reply.dropped`
-
---- The family and version in the name of a Claude model: claude-opus-4-7-20260416 is "opus", 4.7;
---- claude-3-5-haiku-latest is "haiku", 3.5.
----@param name string
----@return string? family nil if the name does not have this form
----@return number? version allow for rounding when comparing
-function params.claude(name)
-    name = name:match("claude.*") or ""
-    local family, major, minor = name:match("^claude%-(%a+)%-(%d+)[-.]?(%d?%d?)%f[%D]")
-    if not family then
-        major, minor, family = name:match("^claude%-(%d+)[-.]?(%d?)%-(%a+)")
-    end
-    if not family then return nil end
-    return family, tonumber(major) + (tonumber(minor) or 0) / 10
-end
-
-local function claude_from(version)
-    return function(name)
-        local family, its = params.claude(name)
-        return family ~= nil and its >= version - 0.01
-    end
-end
-
-local function claude_without_sampling(name)
-    local family, version = params.claude(name)
-    return family ~= nil and (version > 4.95 or (family == "opus" and version > 4.65))
-end
-
--- Models that always think: disabling it is an error.
-local function claude_always_thinks(name)
-    local family, version = params.claude(name)
-    return family == "fable" or family == "mythos" or (version or 0) > 5.45
-end
-
--- "openai/o3-mini" is how OpenRouter names o3-mini.
-local function openai_reasoning(name)
-    name = name:match("^openai/(.*)") or name
-    if name:find("^gpt%-[%d.]+%-chat") then return false end
-    return name:find("^o%d") ~= nil or name:find("^gpt%-[5-9]") ~= nil
-        or name:find("^codex%-") ~= nil
-end
-
--- From gpt-5.1 on, models accept sampling parameters when reasoning is off.
-local function reasons(options) return options.reasoning_effort ~= "none" end
-
-local function openai_plain(name)
-    name = name:match("^openai/(.*)") or name
-    return name:find("^gpt%-[34]") ~= nil or name:find("^chatgpt%-4") ~= nil
-        or name:find("^gpt%-[%d.]+%-chat") ~= nil
-end
 
 local RULE = {
     provider = { type = "string", required = true },
@@ -79,81 +34,28 @@ local RULE = {
     why = { type = "string" },
 }
 
-local REASONING = "reasoning models do not accept %s"
-local NEWEST = "this Claude model does not accept sampling parameters"
+local own = {} -- of scripts, the newest first
+local built_in = {} -- by provider and option
 
-local NOT_OPENAI = "OpenAI does not know this option"
-
--- Whether requests go to OpenAI itself: other servers may know more options.
-local function at_openai(_, target)
-    return target.name == "openai" and target.base_url:find("^https://api%.openai%.com") ~= nil
+local function add(provider, rule)
+    local by_option = built_in[provider] or {}
+    built_in[provider] = by_option
+    local names = type(rule.option) == "table" and rule.option or { rule.option }
+    for _, option in ipairs(names) do
+        by_option[option] = by_option[option] or {}
+        table.insert(by_option[option], { model = rule.model, action = rule.action or "drop",
+            to = rule.to, when = rule.when, why = rule.why and rule.why:format(option) })
+    end
 end
 
-local rules = {
-    { provider = "openai", model = openai_reasoning, option = "max_output_tokens",
-      action = "rename", to = "max_completion_tokens" },
-    { provider = "openai", model = "^o1", option = "n", action = "split" },
-    { provider = "openai", model = openai_reasoning, option = "stop", action = "drop",
-      why = REASONING:format("stop sequences") },
-    { provider = "openai", model = openai_plain, option = "reasoning_effort", action = "drop",
-      why = "this model does not reason" },
-    { provider = "openai", option = "top_k", action = "drop", when = at_openai, why = NOT_OPENAI },
-    { provider = "openai", option = "min_p", action = "drop", when = at_openai, why = NOT_OPENAI },
-    { provider = "anthropic", option = "n", action = "split" },
-    { provider = "anthropic", model = claude_from(4.1), option = "top_p", action = "drop",
-      why = "temperature and top_p are mutually exclusive",
-      when = function(options) return options.temperature ~= nil end },
-    { provider = "anthropic", model = function(name) return not claude_from(3.7)(name) end,
-      option = "reasoning_effort", action = "drop", why = "this model does not reason" },
-    { provider = "anthropic", model = claude_always_thinks, option = "reasoning_effort",
-      action = "drop", why = "this model always thinks",
-      when = function(options) return options.reasoning_effort == "none" end },
-    { provider = "ollama", option = "n", action = "split" },
-    { provider = "ollama", option = "tool_choice", action = "drop",
-      why = "Ollama does not accept tool_choice" },
-    { provider = "xai", option = "stop", action = "drop", when = reasons,
-      why = REASONING:format("stop sequences") },
-}
-
-for _, option in ipairs { "temperature", "top_p", "frequency_penalty", "presence_penalty",
-    "logprobs" } do
-    table.insert(rules, { provider = "openai", model = openai_reasoning, option = option,
-        action = "drop", when = reasons, why = REASONING:format(option) })
-end
-for _, option in ipairs { "temperature", "top_p", "frequency_penalty", "presence_penalty" } do
-    table.insert(rules, { provider = "deepseek", option = option, action = "drop", when = reasons,
-        why = "DeepSeek ignores it while the model thinks" })
-end
-for _, option in ipairs { "seed", "logprobs", "min_p", "frequency_penalty", "presence_penalty" } do
-    table.insert(rules, { provider = "anthropic", option = option, action = "drop",
-        why = "Anthropic does not accept " .. option })
-end
-for _, option in ipairs { "temperature", "top_p", "top_k" } do
-    table.insert(rules, 1, { provider = "anthropic", model = claude_without_sampling,
-        option = option, action = "drop", why = NEWEST })
-    table.insert(rules, 2, { provider = "anthropic", option = option, action = "drop",
-        why = "extended thinking does not accept " .. option,
-        when = function(options)
-            return options.reasoning_effort ~= nil and options.reasoning_effort ~= "none"
-        end })
-end
-local NO_LIMIT = "it has no limit for tokens of thinking"
-table.insert(rules, { provider = "anthropic", option = "reasoning_tokens", action = "drop",
-    model = claude_from(4.6), why = "this model decides how long it thinks" })
-for _, known in ipairs { "openai", "ollama" } do
-    table.insert(rules, { provider = known, option = "reasoning_tokens", action = "drop",
-        why = NO_LIMIT, when = function(_, target) return target.name ~= "openrouter" end })
-end
 for known, row in pairs(endpoints.LIST) do
-    if known ~= "openrouter" then
-        table.insert(rules, { provider = known, option = "reasoning_tokens", action = "drop",
-            why = NO_LIMIT })
+    local form = row.form or known == "openai" and openai
+    for _, rules in ipairs { row.rules or {}, form and form.rules or {} } do
+        for _, rule in ipairs(rules) do add(known, rule) end
     end
-    for option, why in pairs(row.drops or {}) do
-        table.insert(rules, { provider = known, option = option, action = "drop", why = why })
-    end
-    if row.splits then
-        table.insert(rules, { provider = known, option = "n", action = "split" })
+    if row.splits then add(known, { option = "n", action = "split" }) end
+    if known ~= "anthropic" and known ~= "openrouter" then
+        add(known, { option = "reasoning_tokens", why = "it has no limit for tokens of thinking" })
     end
 end
 
@@ -162,7 +64,7 @@ end
 ---@param level? integer the error level: 1, the default, is the caller
 function params.add(rule, level)
     check("model.refuse", rule, RULE, (level or 1) + 1)
-    table.insert(rules, 1, rule)
+    table.insert(own, 1, rule)
 end
 
 -- What the Responses API makes of an option: it has one sample, and names of its own.
@@ -173,19 +75,28 @@ local function of_responses(option)
     if option == "max_output_tokens" then return { action = "keep" } end
 end
 
+local function applies(rule, target, all)
+    local model = rule.model
+    return (model == nil or type(model) == "string" and target.model:find(model) ~= nil
+        or type(model) == "function" and model(target.model))
+        and (rule.when == nil or rule.when(all, target))
+end
+
 -- The rule for one option of a call, or nil.
 local function find(target, option, all)
-    local row, model = target.provider.row, target.model
-    local own = target.provider.api == "responses" and of_responses(option)
-    if own then return own end
-    local family = row and (row.family or target.name == "openrouter" and "openai")
-    for _, rule in ipairs(rules) do
-        if (rule.provider == target.name or rule.provider == family) and rule.option == option
-            and (rule.model == nil
-                or (type(rule.model) == "string" and model:find(rule.model) ~= nil)
-                or (type(rule.model) == "function" and rule.model(model)))
-            and (rule.when == nil or rule.when(all, target)) then
+    local row = target.provider.row
+    local family = row and row.family
+    local found = target.provider.api == "responses" and of_responses(option)
+    if found then return found end
+    for _, rule in ipairs(own) do
+        if rule.option == option and (rule.provider == target.name or rule.provider == family)
+            and applies(rule, target, all) then
             return rule
+        end
+    end
+    for _, known in ipairs { target.name, family } do
+        for _, rule in ipairs(built_in[known] and built_in[known][option] or {}) do
+            if applies(rule, target, all) then return rule end
         end
     end
 end
@@ -198,12 +109,13 @@ local MOST = 128 -- samples in one request, by OpenAI's documentation
 ---@return integer
 function params.samples_per_request(target, call)
     local row = target.provider.row
-    local is_known = row and endpoints.LIST[target.name] == row or at_openai(nil, target)
+    local is_known = row and endpoints.LIST[target.name] == row
+        and (target.name ~= "openai" or target.is_home)
     if not is_known or target.provider.call or target.one_by_one then
         return 1
     end
     local rule = find(target, "n", call)
-    return (not rule or rule.action == "keep") and (row and row.max_n or MOST) or 1
+    return (not rule or rule.action == "keep") and (row.max_n or MOST) or 1
 end
 
 local KEEP = { action = "keep" }

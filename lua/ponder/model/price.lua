@@ -37,7 +37,6 @@ local count = tally.count
 ---@field context integer? size of the model's context in tokens; nil: unknown
 ---@field long ponder.model.Rates? for requests whose prompt has more than `long.above` tokens
 
-local HOME = { openai = "https://api.openai.com", anthropic = "https://api.anthropic.com" }
 local PER = 1000000
 
 -------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ end
 ---@package
 function price.name(provider, model, base_url)
     local row = endpoints.LIST[provider]
-    local home = HOME[provider] or row and type(row.base_url) == "string" and row.base_url
+    local home = provider ~= "ollama" and row and type(row.base_url) == "string" and row.base_url
     if home and base_url and base_url ~= home and base_url:sub(1, #home + 1) ~= home .. "/" then
         return base_url:gsub("%?.*$", ""):gsub("/+$", "") .. "/" .. model
     end

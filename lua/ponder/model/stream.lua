@@ -1,5 +1,5 @@
 --- Readers of streams: each folds the pieces of a reply into its samples. A provider says where the
---- pieces are in an event; a reply that is not streamed may be taken as one event.
+--- pieces are in an event.
 
 local json = require "ponder.json"
 local read = require "ponder.model.read"
@@ -17,7 +17,8 @@ local stream = {}
 
 --- A class of readers; its `new` makes one.
 ---@param take fun(self, event: table, name: string): string? adds an event; returns what is wrong
----@param plain? fun(data: string, name: string): any the text of an event that has nothing else
+---@param plain? fun(data: string, name: string): string|false|nil the text of an event that has
+---  nothing else
 ---@return ponder.model.StreamReader
 function stream.class(take, plain)
     local Reader = {}
@@ -30,8 +31,9 @@ function stream.class(take, plain)
     function Reader:plain(name, data)
         local into = self.into
         local text = into and plain(data, name)
-        if type(text) ~= "string" or text == "" then return false end
-        stream.append(into, "text", text)
+        if not text then return false end
+        local pieces = into.text
+        if pieces then pieces[#pieces + 1] = text else into.text = { text } end
         self.emit(text, "text", 1)
         return true
     end
