@@ -235,7 +235,7 @@ describe("the curves in a terminal", function()
 end)
 
 describe("the page of a logged evaluation", function()
-    it("has the calls and the trees of each run", function()
+    it("has the calls and the tree of each run", function()
         local model = shell.root .. "/scripts/models/arithmetic.lua"
         local place <close> = shell.directory()
         place:write("e.lua", ([[local tot = require "ponder.strategy.tot"
@@ -250,6 +250,6 @@ describe("the page of a logged evaluation", function()
         local later = shell.ponder({ "eval", "--rescore", "e.db", "--html", "f.html", "e.lua" },
             { cwd = place.path, env = { HOME = "/nonexistent" } })
         assert.equal(0, later.status, later.err)
-        assert.matches('"trees":%["[^"]+', place:read "f.html")
+        assert.matches('"tree":"[^"]+', place:read "f.html")
     end)
 end)

@@ -547,12 +547,6 @@ describe("the page of a run", function()
         assert.is_truthy(b:text("#details pre"):find("We have the numbers", 1, true))
     end)
 
-    it("omits on narrow cards what siblings share, however short", function()
-        b:open(page_of "sample")
-        assert.matches("14 of 6", b:text "#tree") -- of "step 14 of 6"
-        assert.is_nil(b:text("#tree"):find "step 14")
-    end)
-
     it("keeps the text of a card, and the number of a folded node, inside it", function()
         b:open(page_of "sample")
         b:press "]"

@@ -11,6 +11,7 @@
 
 local failures = require "ponder.run.task.failures"
 local file = require "ponder.run.log.file"
+local json = require "ponder.json"
 local kept = require "ponder.run.log.retention"
 local quote = require "ponder.quote"
 local store = require "ponder.core.store"
@@ -30,6 +31,17 @@ local LIGHT = "run, id, session, identity, occurrence, provider, model, sample, 
     .. "within, search, node, purpose, origin, asked_at, queued_at, sent_at, answered_at, status, "
     .. "code, message, latency_ms, time_to_first_ms, attempts, input_tokens, output_tokens, "
     .. "total_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost"
+
+---The rows of an iterator as a list, in JSON too.
+---@param rows fun(): table?
+---@return table[]
+function reader.list(rows)
+    local list = json.array {}
+    for row in rows do
+        list[#list + 1] = row
+    end
+    return list
+end
 
 -- Iterates over checked rows of a table. `?1` of `sql` is the run.
 local function rows_of(self, name, sql, ...)
@@ -111,23 +123,6 @@ function Reader:newest(count)
         local row = rows()
         return row and file.decode("runs", row)
     end
-end
-
----Iterates over the calls of all labelled runs: runs.id and labels (JSON); model, status, cost,
----request and reply (JSON).
----@return fun(): ...
-function Reader:labelled_calls()
-    return self.db:rows [[SELECT r.id, r.labels, c.model, c.status, c.cost, c.request, c.reply
-        FROM runs r JOIN calls c ON c.run = r.id WHERE r.labels IS NOT NULL ORDER BY r.id, c.id]]
-end
-
----Iterates over the nodes of all labelled runs: runs.id and labels (JSON); search, depth, score,
----best and text.
----@return fun(): ...
-function Reader:labelled_nodes()
-    return self.db:rows [[SELECT r.id, r.labels, n.search, n.depth, n.score, n.best, n.text
-        FROM runs r JOIN nodes n ON n.run = r.id WHERE r.labels IS NOT NULL
-        ORDER BY r.id, n.search, n.id]]
 end
 
 ---Returns the ids of all runs in the file.

@@ -2,10 +2,13 @@
 
 local json = require "ponder.json"
 local messages = require "ponder.show.messages"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local reader = require "ponder.run.log.reader"
 local standalone = require "ponder.show.standalone"
+local style = require "ponder.show.style"
 local tables = require "ponder.show.eval.table"
+local trees = require "ponder.show.log.trees"
 
 local page = {}
 
@@ -13,105 +16,11 @@ local MAX_TEXT_BYTES = 4000 -- of an answer, a question, a message
 local FIELDS = { "policy", "id", "epoch", "outcome", "score", "answer", "target", "why", "code",
     "message", "samples", "calls", "tokens", "estimated_tokens", "cost", "estimated_cost",
     "seconds", "critical_seconds" }
-local TEXTS = { answer = true, target = true, why = true, message = true }
-
--------------------------------------------------------------------------------
--- The calls and searches of each run, from the log
+local TEXTS = { "answer", "target", "why", "message" }
 
 local MAX_RUNS_BYTES = 8 << 20 -- of all texts of runs
-local MAX_RUN_TEXT_BYTES = 2000 -- of one
-local MAX_NODES = 100 -- of a tree
-
-local function key_of(labels)
-    local decoded = json.decode(labels)
-    if type(decoded) == "table" and decoded.policy and decoded.item and decoded.epoch then
-        return ("%s\n%s\n%d"):format(decoded.policy, decoded.item, decoded.epoch)
-    end
-end
-
--- Truncates a text and subtracts its size from the space left.
-local function take(room, value)
-    local shown = quote.utf8(value)
-    if #shown > MAX_RUN_TEXT_BYTES then
-        shown = quote.head(shown, MAX_RUN_TEXT_BYTES) .. " ..."
-    end
-    room.left = room.left - #shown
-    return shown
-end
-
-local function reply_of(reply)
-    local decoded, texts = reply and json.decode(reply), {}
-    for i, sample in ipairs(type(decoded) == "table" and decoded.samples or {}) do
-        texts[i] = type(sample.text) == "string" and sample.text or ""
-    end
-    return table.concat(texts, "\n---\n")
-end
-
-local function run_of(all, labels, id)
-    local key = key_of(labels)
-    if key and not all[key] then
-        all[key] = { id = id, calls = json.array {}, trees = json.array {} }
-    end
-    return all[key]
-end
-
-local function read_calls(log, all, room)
-    for id, labels, model, status, cost, request, reply in log:labelled_calls() do
-        local run = room.left > 0 and run_of(all, labels, id)
-        if run then
-            table.insert(run.calls, { model = model, status = status, cost = cost,
-                prompt = messages.prompt(json.decode(request), function(text)
-                    return take(room, text)
-                end), reply = take(room, reply_of(reply)) })
-        end
-    end
-end
-
--- Reads trees as outlines: `0.80* text`, with a star on the path to the best node.
-local function read_trees(log, all, room)
-    local current, lines, shown
-    local function finish()
-        if lines then
-            table.insert(current.trees, table.concat(lines, "\n"))
-        end
-        lines = nil
-    end
-    local last
-    for id, labels, search, depth, score, best, text in log:labelled_nodes() do
-        local key = id .. " " .. search
-        if key ~= last then
-            finish()
-            last, shown = key, 0
-            current = room.left > 0 and run_of(all, labels, id)
-            lines = current and {}
-        end
-        if lines and shown < MAX_NODES then
-            shown = shown + 1
-            lines[shown] = take(room, ("%s%s%s %s"):format(("  "):rep(depth or 0),
-                score and ("%.2f"):format(score) or "-", best == 1 and "*" or "",
-                (tostring(text or ""):gsub("%s+", " "):sub(1, 200))))
-        elseif lines and shown == MAX_NODES then
-            shown = shown + 1
-            lines[shown] = "..."
-        end
-    end
-    finish()
-end
-
--- The runs of a log as {id, calls, trees}, by three lines: policy, item and epoch.
-local function read_runs(path)
-    local log <close> = reader.open(path)
-    if not log then
-        return nil
-    end
-    local all, room = {}, { left = MAX_RUNS_BYTES }
-    read_calls(log, all, room)
-    read_trees(log, all, room)
-    return all
-end
-
--------------------------------------------------------------------------------
--- The page
+local PLAIN = style.of(1, { is_terminal = false, env = function() return "C.UTF-8" end,
+    measure = function() return 120 end }) -- of trees
 
 -- Any value as text, truncated.
 local function short(value)
@@ -125,13 +34,48 @@ local function short(value)
     return value
 end
 
-local function row_of(record)
-    local row = {}
-    for i, name in ipairs(FIELDS) do
-        local value = record[name]
-        row[i] = value == nil and json.null or TEXTS[name] and short(value) or value
+local function reply_of(reply)
+    local texts = {}
+    for i, sample in ipairs(type(reply) == "table" and reply.samples or {}) do
+        texts[i] = type(sample.text) == "string" and sample.text or ""
     end
-    return json.array(row)
+    return table.concat(texts, "\n---\n")
+end
+
+-- The runs of a log as {id, calls, tree}, by three lines: policy, item and epoch.
+local function read_runs(path)
+    local log <close> = reader.open(path)
+    if not log then
+        return nil
+    end
+    local all, left = {}, MAX_RUNS_BYTES
+    local function take(text)
+        local shown = short(quote.utf8(text))
+        left = left - #shown
+        return shown
+    end
+    for _, number in ipairs(log:numbers()) do
+        local one = log:other(number)
+        local labels, calls, tree = one:run().labels or {}, json.array {}, {}
+        if left > 0 and labels.policy and labels.item and labels.epoch then
+            for call in one:contents() do
+                table.insert(calls, { model = call.model, status = call.status, cost = call.cost,
+                    prompt = messages.prompt(call.request, take), reply = take(reply_of(call.reply)) })
+            end
+            trees.draw(one, PLAIN, nil, function(line) tree[#tree + 1] = line end)
+            all[("%s\n%s\n%d"):format(labels.policy, labels.item, labels.epoch)] = { id = number,
+                calls = calls, tree = tree[1] and take(table.concat(tree, "\n")) }
+        end
+    end
+    return all
+end
+
+local function row_of(record)
+    local row = options.pick(record, FIELDS)
+    for _, name in ipairs(TEXTS) do
+        row[name] = row[name] ~= nil and short(row[name]) or nil
+    end
+    return row
 end
 
 ---The page of a result.
@@ -154,7 +98,7 @@ function page.write(result, log, served)
     return standalone.page("evaluation", { meta = result.meta,
         table = { head = head, rows = json.array(cells) },
         policies = json.array(tables.sorted(result)), curves = result.curves or json.object {},
-        notes = json.array(tables.notes(result, true)), fields = FIELDS, records = rows,
+        notes = json.array(tables.notes(result, true)), records = rows,
         questions = questions, runs = log and read_runs(log) or nil, served = served },
         served ~= nil)
 end

@@ -16,7 +16,9 @@
 local changed = require "ponder.show.changed"
 local json = require "ponder.json"
 local messages = require "ponder.show.messages"
+local options = require "ponder.base.options"
 local quote = require "ponder.quote"
+local reader = require "ponder.run.log.reader"
 
 local page_data = {}
 
@@ -27,16 +29,11 @@ local MAX_TEXTS = 32 << 20 -- bytes of all texts together
 local MAX_NODES, MAX_CALLS = 50000, 50000
 local STEPS = 500 -- rows between two pauses
 
--- The page's names for columns of calls.
-local CALL = {
-    id = "id", search = "search", node = "node", purpose = "purpose", provider = "provider",
-    model = "model", sample = "sample", samples = "samples", origin = "origin",
-    asked = "asked_at", queued = "queued_at", sent = "sent_at", answered = "answered_at",
-    status = "status", code = "code",
-    message = "message", latency = "latency_ms", first = "time_to_first_ms",
-    attempts = "attempts", input = "input_tokens", output = "output_tokens",
-    cache_read = "cache_read_tokens", reasoning = "reasoning_tokens", cost = "cost",
-}
+-- The columns of calls that the page shows, besides prompts and replies.
+local CALL = { "id", "search", "node", "purpose", "provider", "model", "sample", "samples",
+    "origin", "asked_at", "queued_at", "sent_at", "answered_at", "status", "code", "message",
+    "latency_ms", "time_to_first_ms", "attempts", "input_tokens", "output_tokens",
+    "cache_read_tokens", "reasoning_tokens", "cost" }
 
 ---@class ponder.show.PageTexts distinct texts by number
 ---@field private all boolean
@@ -98,10 +95,7 @@ local function reply_samples(reply, texts)
 end
 
 local function call_of(row, texts, failed)
-    local call = {}
-    for name, column in pairs(CALL) do
-        call[name] = row[column]
-    end
+    local call = options.pick(row, CALL)
     call.prompt = messages.prompt(row.request, function(text) return texts:add(text) end)
     call.parameters = parameters_of(row.request)
     call.reply, call.failed = reply_samples(row.reply, texts), failed
@@ -143,7 +137,7 @@ end
 local function searches_of(log, all, pause)
     local searches, count, lost = json.array(), 0, 0
     for row in log:searches() do
-        local nodes, edges, left_out = json.array(), json.array(), 0
+        local nodes, left_out = json.array(), 0
         for node in log:nodes(row.id) do
             if not all and count >= MAX_NODES and node.best ~= 1 then
                 left_out = left_out + 1
@@ -157,12 +151,10 @@ local function searches_of(log, all, pause)
             end
             pause()
         end
-        for edge in log:edges(row.id) do
-            edges[#edges + 1] = { source = edge.source, target = edge.target, kind = edge.kind }
-        end
         row.options, row.stats, row.score = as_text(row.options), as_text(row.stats),
             number(row.score)
-        row.nodes, row.edges, row.left_out = nodes, edges, left_out > 0 and left_out or nil
+        row.nodes, row.edges = nodes, reader.list(log:edges(row.id))
+        row.left_out = left_out > 0 and left_out or nil
         if (row.options or ""):find('"name":"optimize ', 1, true) then
             add_candidates(log, row)
         end
@@ -174,31 +166,6 @@ end
 -------------------------------------------------------------------------------
 -- The run
 
-local function sums(row)
-    return { model = row.model and row.provider .. ":" .. row.model, calls = row.calls,
-        input = row.input_tokens, output = row.output_tokens, unmetered = row.unmetered,
-        cost = row.cost, unpriced = row.unpriced, failed = row.errors, cached = row.reused }
-end
-
-local function read_totals(log)
-    local row = log:totals()
-    local totals = sums(row)
-    totals.models = json.array()
-    for i, model in ipairs(row.models) do
-        totals.models[i] = sums(model)
-    end
-    return totals
-end
-
-local function read_sessions(log)
-    local sessions = json.array()
-    for row in log:sessions() do
-        sessions[#sessions + 1] = { kind = row.kind, started_at = row.started_at,
-            ended_at = row.ended_at }
-    end
-    return sessions
-end
-
 -- The answer as text; the result of a strategy has it in `answer`.
 local function answer_text(answer)
     if type(answer) == "table" and type(answer.answer) == "string" then
@@ -209,14 +176,12 @@ end
 
 local function read_run(log)
     local row = log:run()
-    return { id = row.id, name = row.name and tostring(row.name), labels = row.labels,
-        question = log:question(), command = row.command,
-        arguments = json.array(row.arguments or {}),
-        script = row.script, directory = row.directory,
-        seed = tostring(row.seed), versions = row.versions, -- too large for JavaScript's numbers
-        started_at = row.started_at, ended_at = row.ended_at, status = log:state(),
-        answer = answer_text(row.answer), error = row.error, source = row.source,
-        saved_calls = row.saved_calls, saved_cost = row.saved_cost }
+    return options.merge(options.pick(row, { "id", "labels", "command", "script", "directory",
+        "versions", "started_at", "ended_at", "error", "source", "saved_calls", "saved_cost" }),
+        { name = row.name and tostring(row.name), question = log:question(),
+            arguments = json.array(row.arguments or {}), status = log:state(),
+            seed = tostring(row.seed), -- too large for JavaScript's numbers
+            answer = answer_text(row.answer) })
 end
 
 -- Says what the page omits; nil if it shows everything.
@@ -259,8 +224,10 @@ function page_data.read(log, opts)
     if not opts.without_calls then
         calls, lost_calls = calls_of(log, texts, pause)
     end
+    local totals = log:totals()
+    totals.models = json.array(totals.models)
     return { searches = searches, calls = calls, run = read_run(log),
-        sessions = read_sessions(log), totals = read_totals(log), texts = texts.list,
+        sessions = reader.list(log:sessions()), totals = totals, texts = texts.list,
         cut = texts.cut, notice = notice(texts, lost_calls, lost_nodes) }
 end
 

@@ -5,6 +5,7 @@ local amount = require "ponder.show.amount"
 local grid = require "ponder.show.grid"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
+local reader = require "ponder.run.log.reader"
 local text = require "ponder.show.text"
 
 local summary = {}
@@ -255,20 +256,11 @@ function summary.lines(log, style)
     return lines
 end
 
--- The rows of an iterator as a list.
-local function list_of(rows)
-    local list = json.array {}
-    for row in rows do
-        list[#list + 1] = row
-    end
-    return list
-end
-
 ---The summary as a table for JSON.
 ---@param log ponder.log.Reader
 ---@return table
 function summary.map(log)
-    local searches, files = list_of(log:searches()), list_of(log:files())
+    local searches, files = reader.list(log:searches()), reader.list(log:files())
     for _, search in ipairs(searches) do
         search.nodes = log:node_count(search.id)
     end
@@ -278,7 +270,7 @@ function summary.map(log)
     local totals = log:totals()
     totals.models = json.array(totals.models)
     return { path = log.path, state = log:state(), run = log:run(), totals = totals,
-        searches = searches, files = files, sessions = list_of(log:sessions()) }
+        searches = searches, files = files, sessions = reader.list(log:sessions()) }
 end
 
 return summary

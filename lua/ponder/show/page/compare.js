@@ -87,7 +87,7 @@ function Sums() {
     answer: (side) => firstLine(asText(side.answer?.answer ?? side.answer ?? side.error ?? ''), 300),
     calls: (side) => inGroups.format(side.calls),
     'not sent': (side) => inGroups.format(side.reused),
-    tokens: (side) => showTokens(side, plus(side.input_tokens, side.output_tokens)),
+    tokens: (side) => showTokens(side),
     cost: showCost,
     time: (side) => showSeconds(side.duration_s),
   };
@@ -129,8 +129,7 @@ function Node({ name, node }) {
 /* Without a selection: inputs that differ, and calls that only one run has. */
 function Inputs() {
   const { given, files, calls } = diff;
-  const line = (mark) => ({ id, purpose, provider, model }) =>
-    html`<p>${mark} ${purpose ?? 'call'} #${id} ${provider}:${model}</p>`;
+  const line = (mark) => (call) => html`<p>${mark} ${callName(call)} ${modelOf(call)}</p>`;
   return html`${titled('Inputs',
     ...given.map(({ name, a, b }) => html`<p>${name}: ${asText(a)} | ${asText(b)}</p>`),
     ...files.map(({ path, kind, a, b }) => html`<p>${kind} ${path}${

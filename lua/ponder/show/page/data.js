@@ -25,20 +25,6 @@ function scoreRange(nodes) {
 
 const MAX_LABEL = 2000; // characters of a node's text that a card may show
 const MIN_SHARED = 14; // a shorter common beginning is shown
-const MIN_SHARED_NARROW = 5; // the same for narrow cards; "6 - " of "6 - 4 = 2" must stay
-
-function commonLength(a, b) {
-  let n = 0;
-  while (n < Math.min(a.length, b.length) && a[n] === b[n]) n += 1;
-  return n;
-}
-
-/* Removes the shared beginning of a text, if it has at least `min` characters, up to a word. */
-function withoutShared(text, shared, min, mark) {
-  let at = shared < text.length ? shared : 0;
-  while (at > 0 && /[\p{L}\p{N}]/u.test(text[at - 1])) at -= 1;
-  return at < min ? text : mark + text.slice(at);
-}
 
 /* A node's text; of a state that is a table, the fields that its parent has not, shortest first. */
 function tellingFields({ text, parent }) {
@@ -51,20 +37,25 @@ function tellingFields({ text, parent }) {
     .map(([name, value]) => `${name}: ${value}`).join(', ');
 }
 
-/*
- * Sets the labels of cards: texts without the beginning that a node shares with its parent or its
- * most similar sibling; `brief` is for narrow cards.
- */
+/* The label of a card: its text, without the beginning that it shares, up to a word, with others. */
+function labelOf({ id, text, words }, others) {
+  let at = 0;
+  for (const other of text.startsWith('{') ? [] : others) {
+    let n = 0;
+    while (n < words.length && words[n] === other[n]) n += 1;
+    if (n < words.length) at = Math.max(at, n);
+  }
+  while (at > 0 && /[\p{L}\p{N}]/u.test(words[at - 1])) at -= 1;
+  return (at < MIN_SHARED ? words : `…${words.slice(at)}`) || `#${id}`;
+}
+
+/* Others are the parent and the most similar siblings. */
 function labelNodes(nodes, roots) {
   for (const node of nodes) node.words = firstLine(tellingFields(node), MAX_LABEL);
   for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
     const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
     order.forEach((node, i) => {
-      const near = [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? ''];
-      const longest = node.text.startsWith('{') ? 0 : Math.max(...near.map((other) =>
-        (other === node.words ? 0 : commonLength(other, node.words))));
-      node.short = withoutShared(node.words, longest, MIN_SHARED, '…') || `#${node.id}`;
-      node.brief = withoutShared(node.words, longest, MIN_SHARED_NARROW, '') || `#${node.id}`;
+      node.short = labelOf(node, [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? '']);
     });
   }
 }
@@ -99,10 +90,10 @@ function readRun(raw) {
   const byId = new Map(searches.map((search) => [search.id, search]));
   let end = raw.run.ended_at ?? raw.run.started_at;
   if (raw.run.status === 'running') end = Math.max(end, Date.now() / 1000);
-  for (const call of raw.calls) end = Math.max(end, call.answered ?? call.asked);
+  for (const call of raw.calls) end = Math.max(end, call.answered_at ?? call.asked_at);
   const calls = raw.calls.map((one, index) => {
     const node = byId.get(one.search)?.byId.get(one.node) ?? null;
-    const call = { ...one, index, kind: 'call', node, lane: 0, until: one.answered ?? end };
+    const call = { ...one, index, kind: 'call', node, lane: 0, until: one.answered_at ?? end };
     node?.calls.push(call);
     return call;
   });

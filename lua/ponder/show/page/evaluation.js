@@ -1,6 +1,6 @@
 /*
  * An evaluation: the table of policies, accuracy at a budget, and the matrix of items by policies, in
- * which each cell is an answer. Records are lists of values in the order of `fields`.
+ * which each cell is an answer.
  */
 
 const { meta, policies } = data;
@@ -120,8 +120,7 @@ class Curves extends Component {
 
 function readItems() {
   const byKey = new Map();
-  for (const values of data.records) {
-    const record = Object.fromEntries(data.fields.map((name, i) => [name, values[i]]));
+  for (const record of data.records) {
     const key = `${record.id}\n${record.epoch}`;
     record.row = byKey.get(key)
       ?? { id: key, item: record.id, epoch: record.epoch, cells: {}, order: byKey.size };
@@ -224,7 +223,7 @@ function Details({ record }) {
     ${titled('Took', html`<p>${count(record.samples, 'sample')}, ${count(record.calls, 'request')}, ${
       showTokens(amounts, record.tokens, showCount)} tokens, cost ${showCost(amounts)}, ${
       time(record.seconds)}</p>`)}
-    ${run?.trees.map((tree) => add('Tree', tree))}
+    ${add('Tree', run?.tree)}
     ${run?.calls.length > 0 && titled('Calls', run.calls.map((call) => html`<${Fold} kind="call"
       title=${call.model} side=${`${call.status ?? ''} ${callCost(call)}`}>${() => [
       ...call.prompt.map(({ role, text }) => html`<${Message} role=${role}><${LongText} text=${text}

@@ -60,7 +60,7 @@ function nodeFacts(node) {
       : `${count(node.children.length, 'child', 'children')}, ${
       count(node.below, 'node')} in all`],
     ['Calls', own(inGroups.format(sum.calls))],
-    ['Tokens', own(`${showTokens(sum, sum.input)} in, ${showTokens(sum, sum.output)} out`)],
+    ['Tokens', own(showInAndOut(sum))],
     ['Cost', own(showCost(sum))],
     ['Time in calls', own(showSeconds(sum.seconds))],
   ];
@@ -111,16 +111,17 @@ function callFacts(call) {
   const waited = waitTime(call);
   const end = call.sample + call.samples - 1;
   return [
-    ['Model', [call.provider, call.model].filter(Boolean).join(':')],
+    ['Model', modelOf(call)],
     ['Status', [call.status ?? 'no answer', from[call.origin]].filter(Boolean).join(', ')],
-    ['Asked', `${showSeconds(call.asked - run.run.started_at) || '0'} after the start`],
+    ['Asked', `${showSeconds(call.asked_at - run.run.started_at) || '0'} after the start`],
     ['Waited', waited > 0 ? `${showSeconds(waited)} for a slot` : null],
     [waited > 0 ? 'In flight' : 'Time', showSeconds(callTime(call))
-      + (call.first === undefined ? '' : `, first words after ${showSeconds(call.first / 1000)}`)],
-    ['Tokens', call.input === undefined && call.output === undefined && call.status !== 'ok' ? null
-      : `${tokens(call.input)} in, ${tokens(call.output)} out`],
-    ['Cached', call.cache_read ? `${inGroups.format(call.cache_read)} tokens read` : null],
-    ['Reasoning', call.reasoning ? count(call.reasoning, 'token') : null],
+      + (known(call.time_to_first_ms)
+        ? `, first words after ${showSeconds(call.time_to_first_ms / 1000)}` : '')],
+    ['Tokens', call.status !== 'ok' && !known(plus(call.input_tokens, call.output_tokens)) ? null
+      : `${tokens(call.input_tokens)} in, ${tokens(call.output_tokens)} out`],
+    ['Cached', call.cache_read_tokens && `${count(call.cache_read_tokens, 'token')} read`],
+    ['Reasoning', call.reasoning_tokens && count(call.reasoning_tokens, 'token')],
     ['Cost', callCost(call).replace('cost ', '')],
     ['Sample', end > 1 ? `${call.sample}${call.samples > 1 ? ` to ${end}` : ''}` : null],
   ];
@@ -160,8 +161,7 @@ function CallDetails({ call, alone }) {
 
 /* Percentiles (nearest rank) of the time of calls that were sent, by purpose. */
 function latencies() {
-  const sent = run.calls.filter(({ status, origin }) =>
-    status === 'ok' && (origin ?? 'live') === 'live');
+  const sent = run.calls.filter(isLive);
   const names = [...new Set(sent.map((call) => valueOf(call, 'purpose')))];
   return (names.length > 1 ? ['all', ...names] : names).map((name) => {
     const times = sent.filter((call) => name === 'all' || valueOf(call, 'purpose') === name)
@@ -187,8 +187,8 @@ const runFacts = ({ run, sessions, totals }) => [
     .map((word) => (/\s/.test(word) ? JSON.stringify(word) : word)).join(' ')],
   ['Directory', run.directory], ['Started', showDate(run.started_at)],
   ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
-  ['Failed calls', totals.failed > 0 ? inGroups.format(totals.failed) : null],
-  ['From caches', totals.cached > 0 ? count(totals.cached, 'call') : null],
+  ['Failed calls', totals.errors > 0 ? inGroups.format(totals.errors) : null],
+  ['From caches', totals.reused > 0 ? count(totals.reused, 'call') : null],
   ['Forked from', run.source],
   ['Saved', run.saved_calls
     ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null],
@@ -213,8 +213,9 @@ function RunDetails({ search }) {
     ${search?.items && titled('Items by candidate', html`<${Scores} search=${search}
       nodes=${search.byScore.filter(({ scores }) => scores).slice(0, MAX_LINKS)} />`)}
     ${titled('Models', models.length > 0 && html`<${Table}
-      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [m.model,
-        inGroups.format(m.calls), showTokens(m, m.input), showTokens(m, m.output), showCost(m)])} />`,
+      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [modelOf(m),
+        inGroups.format(m.calls), showTokens(m, m.input_tokens), showTokens(m, m.output_tokens),
+        showCost(m)])} />`,
     times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']}
       rows=${times} />`)}
     ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.name && html`<p><a

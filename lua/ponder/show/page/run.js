@@ -254,10 +254,10 @@ function RunTop() {
   const { models } = totals;
   const figures = [
     [totals.calls === 1 ? 'call' : 'calls', inGroups.format(totals.calls)],
-    ['tokens', showTokens(totals, plus(totals.input, totals.output))],
+    ['tokens', showTokens(totals)],
     ['cost', showCost(totals)],
     ['time', showSeconds(time.line.length)],
-    models.length === 1 ? ['model', models[0].model] : ['models', String(models.length)],
+    models.length === 1 ? ['model', modelOf(models[0])] : ['models', String(models.length)],
   ];
   const { query, matches, search } = state;
   const calls = count(matches.calls.length, 'call');

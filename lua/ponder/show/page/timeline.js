@@ -15,26 +15,27 @@ const valueOf = (call, by) => call[by] ?? (by === 'status' ? 'no answer' : 'no p
 /* Seconds since the start, without long gaps between sessions; sets the places of calls on it. */
 function makeLine({ run, calls, sessions, end }) {
   const starts = sessions.map((session) => session.started_at).sort((a, b) => a - b);
-  const order = calls.slice().sort((a, b) => a.asked - b.asked);
-  const begin = Math.min(run.started_at, order[0]?.asked ?? Infinity);
+  const order = calls.slice().sort((a, b) => a.asked_at - b.asked_at);
+  const begin = Math.min(run.started_at, order[0]?.asked_at ?? Infinity);
   const breaks = [];
   let [busyUntil, cut] = [begin, 0];
   for (const call of order) {
-    const seconds = call.asked - busyUntil;
-    const resumed = starts.some((start) => start > busyUntil && start <= call.asked);
+    const seconds = call.asked_at - busyUntil;
+    const resumed = starts.some((start) => start > busyUntil && start <= call.asked_at);
     if (seconds > LONG_GAP && resumed) {
-      breaks.push({ from: busyUntil, to: call.asked, seconds, at: busyUntil - begin - cut + 0.5 });
+      const at = busyUntil - begin - cut + 0.5;
+      breaks.push({ from: busyUntil, to: call.asked_at, seconds, at });
       cut += seconds - 1;
     }
-    busyUntil = Math.max(busyUntil, call.answered ?? call.asked);
+    busyUntil = Math.max(busyUntil, call.answered_at ?? call.asked_at);
   }
   const toLine = (t) => breaks.reduce((at, { from, to, seconds }) =>
     at - (t >= to ? seconds - 1 : t > from ? (t - from) * (1 - 1 / seconds) : 0), t - begin);
   const free = []; // when each lane is free again
   for (const call of order) {
-    call.start = toLine(call.asked);
+    call.start = toLine(call.asked_at);
     call.stop = Math.max(call.start, toLine(call.until));
-    const sent = call.sent === undefined ? call.start : toLine(call.sent);
+    const sent = call.sent_at === undefined ? call.start : toLine(call.sent_at);
     call.inFlightFrom = Math.min(call.stop, Math.max(call.start, sent));
     const lane = free.findIndex((until) => until <= call.start);
     call.lane = lane < 0 ? free.length : lane;

@@ -9,7 +9,6 @@ const [COLUMN, CARD_WIDTH, ROW, CARD_HEIGHT] = [236, 200, 52, 42]; // pixels at 
 const MARGIN = 26;
 const [MIN_CARD_WIDTH, MIN_CARD_HEIGHT] = [40, 12]; // a smaller card is drawn as a bar
 const TWO_LINES = 34; // pixels: a card of this height fits two lines
-const NARROW = 150; // pixels: a narrower card has the brief label
 const MAX_ZOOM = 2.5;
 
 /* Whether the search has abandoned a node. */
@@ -215,8 +214,7 @@ class Tree extends View {
         .join(' ')}" style=${{ left: x, top: y - p.high / 2, width: p.wide, height: p.high }}>
         <i style=${{ background: scoreColour(node.score, search.range) }}></i>
         <p>${node.score !== undefined && html`<span class="score">${
-          showScore(node.score)}</span>`}${
-        p.wide < NARROW ? node.brief : node.short}</p>
+          showScore(node.score)}</span>`}${node.short}</p>
         ${node.terminal && html`<em>◆</em>`}
         ${node.children.length > 0 && html`<span class="handle">${
           isFolded ? `+${node.below}` : '−'}</span>`}</div>`;

@@ -44,13 +44,15 @@ function showSum(format, sum, estimated, unknown) {
   return `${estimated > 0 ? '~' : ''}${format(part)}${unknown > 0 ? '+?' : ''}`;
 }
 
-/* The tokens, and the cost, of calls; `of` says how much is estimated, and how many are unknown. */
-const showTokens = (of, tokens, format = inGroups.format) =>
-  showSum(format, tokens, of.estimated_tokens, of.unmetered);
-const showCost = (of) => showSum(showMoney, of.cost, of.estimated_cost, of.unpriced);
-
 /* The sum of two counts, of which one or both may be unknown. */
 const plus = (a, b) => (Number.isFinite(a) || Number.isFinite(b) ? (a ?? 0) + (b ?? 0) : undefined);
+
+/* The tokens, and the cost, of calls; `of` says how much is estimated, and how many are unknown. */
+const showTokens = (of, tokens = plus(of.input_tokens, of.output_tokens),
+  format = inGroups.format) => showSum(format, tokens, of.estimated_tokens, of.unmetered);
+const showInAndOut = (of) =>
+  `${showTokens(of, of.input_tokens)} in, ${showTokens(of, of.output_tokens)} out`;
+const showCost = (of) => showSum(showMoney, of.cost, of.estimated_cost, of.unpriced);
 
 const dateFormat = new Intl.DateTimeFormat([], {
   year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit',
@@ -85,9 +87,12 @@ function indentJson(text) {
 
 /* ---- calls of a model ---- */
 
+const modelOf = ({ provider, model }) => [provider, model].filter(Boolean).join(':');
+const isLive = ({ status, origin }) => status === 'ok' && (origin ?? 'live') === 'live';
+
 const callName = (call) => `${call.purpose ?? 'call'} #${call.id}`;
 const callTime = (call) =>
-  call.latency !== undefined ? call.latency / 1000 : call.until - call.asked;
+  call.latency_ms !== undefined ? call.latency_ms / 1000 : call.until - call.asked_at;
 
 function callOutcome(call) {
   if (call.status === 'error') return call.code ?? 'error';
@@ -105,7 +110,7 @@ const callFigures = (call) => [callOutcome(call), showSeconds(callTime(call)), c
 
 /* Seconds that a call waited for a slot before its last attempt was sent; 0 if unknown. */
 const waitTime = (call) =>
-  call.sent === undefined ? 0 : Math.max(0, call.sent - (call.queued ?? call.asked));
+  call.sent_at === undefined ? 0 : Math.max(0, call.sent_at - (call.queued_at ?? call.asked_at));
 
 /* The beginning of a call's reply. */
 function callWords(call, texts) {
@@ -118,10 +123,11 @@ function callWords(call, texts) {
 function sumCalls(calls) {
   const sum = { calls: calls.length, unmetered: 0, unpriced: 0, seconds: 0 };
   for (const call of calls) {
-    for (const part of ['input', 'output', 'cost']) sum[part] = plus(sum[part], call[part]);
+    for (const part of ['input_tokens', 'output_tokens', 'cost'])
+      sum[part] = plus(sum[part], call[part]);
     sum.seconds += callTime(call);
-    if (call.status !== 'ok' || (call.origin ?? 'live') !== 'live') continue;
-    if (call.input === undefined || call.output === undefined) sum.unmetered += 1;
+    if (!isLive(call)) continue;
+    if (call.input_tokens === undefined || call.output_tokens === undefined) sum.unmetered += 1;
     if (call.cost === undefined) sum.unpriced += 1;
   }
   return sum;
