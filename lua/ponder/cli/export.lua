@@ -4,10 +4,8 @@ local cli = require "ponder.cli.shared.main"
 local file = require "ponder.base.file"
 local opened = require "ponder.cli.shared.opened"
 
--- Modules ponder.show.export.NAME, each with
---     write(log, out, opts) -> true, or nil and a message
--- where `log` is a ponder.log.Reader, `out` has a file's `write` method, and `opts` are the flags.
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
+local MODULES = { dot = "graph", mermaid = "graph" } -- else the name of the format
 
 local export = cli.command({ files = true, expects = { 0, 1, "one run" } }, {
     { "format", value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },
@@ -54,7 +52,8 @@ function export.run(opts, operands)
     cli.check_modes(export, opts, "--format " .. opts.format)
     cli.refuse(opts.otlp and opts.output
         and "--otlp sends traces; it cannot be combined with --output")
-    local format = require("ponder.show.export." .. opts.format)
+    -- With write(log, out, opts) -> true, or nil and a message: `out` has a file's method `write`.
+    local format = require("ponder.show.export." .. (MODULES[opts.format] or opts.format))
     return opened.run(1, operands, function(log)
         if opts.otlp then
             io.stdout:write((cli.need(format.post(log, opts))), "\n")

@@ -60,7 +60,8 @@ local function read_runs(path)
         if left > 0 and labels.policy and labels.item and labels.epoch then
             for call in one:contents() do
                 table.insert(calls, { model = call.model, status = call.status, cost = call.cost,
-                    prompt = messages.prompt(call.request, take), reply = take(reply_of(call.reply)) })
+                    prompt = messages.prompt(call.request, take),
+                    reply = take(reply_of(call.reply)) })
             end
             trees.draw(one, PLAIN, nil, function(line) tree[#tree + 1] = line end)
             all[("%s\n%s\n%d"):format(labels.policy, labels.item, labels.epoch)] = { id = number,
