@@ -60,6 +60,27 @@ function Writer:marked(list, count)
     end
 end
 
+-- Writes the lines of two texts that differ.
+function Writer:changed(a, b, is_numbered)
+    local list = {}
+    for i, line in ipairs(changed.lines(text.safe(a), text.safe(b))) do
+        list[i] = { line.mark, is_numbered and ("%4d  %s"):format(line.line, line.text)
+            or line.text }
+    end
+    self:marked(list)
+end
+
+-- Writes what only one of two runs has.
+function Writer:sides(found, line_of)
+    for _, side in ipairs { "only_a", "only_b" } do
+        local list = {}
+        for i, one in ipairs(found[side]) do
+            list[i] = { side == "only_a" and "-" or "+", line_of(one) }
+        end
+        self:marked(list, found[side .. "_count"])
+    end
+end
+
 local function value_of(value)
     if value == nil then
         return "-"
@@ -100,11 +121,7 @@ local function write_answers(w, found)
         return -- the table shows them
     end
     w:title("answers")
-    local list = {}
-    for i, line in ipairs(changed.lines(text.safe(a), text.safe(b))) do
-        list[i] = { line.mark, line.text }
-    end
-    w:marked(list)
+    w:changed(a, b)
 end
 
 local function write_given(w, found)
@@ -120,11 +137,7 @@ local function write_given(w, found)
             w:title(name .. (file.a and ": only in A" or ": only in B"))
         else
             w:title(name)
-            local list = {}
-            for i, line in ipairs(changed.lines(text.safe(file.a_text), text.safe(file.b_text))) do
-                list[i] = { line.mark, ("%4d  %s"):format(line.line, line.text) }
-            end
-            w:marked(list)
+            w:changed(file.a_text, file.b_text, true)
         end
     end
 end
@@ -136,14 +149,10 @@ local function write_calls(w, found)
     end
     w:title(("calls: %d the same, %d only in A, %d only in B"):format(asked.same,
         asked.only_a_count, asked.only_b_count))
-    for _, side in ipairs { { "-", "only_a" }, { "+", "only_b" } } do
-        local lines = {}
-        for i, call in ipairs(asked[side[2]]) do
-            lines[i] = { side[1], text.line(("%d  %s  %s:%s"):format(call.id, calls.purpose(call),
-                call.provider, call.model)) }
-        end
-        w:marked(lines, asked[side[2] .. "_count"])
-    end
+    w:sides(asked, function(call)
+        return text.line(("%d  %s  %s:%s"):format(call.id, calls.purpose(call), call.provider,
+            call.model))
+    end)
 end
 
 local function write_search(w, search)
@@ -160,14 +169,10 @@ local function write_search(w, search)
         w:line(("ended: %s | %s"):format(value_of(search.a_reason), value_of(search.b_reason)))
     end
     w:line(search.best_path_same and "the best path is the same" or "the best path differs")
-    for _, side in ipairs { { "-", "only_a" }, { "+", "only_b" } } do
-        local list = {}
-        for i, node in ipairs(search[side[2]]) do
-            list[i] = { side[1], ("%s  %s%s  %s"):format(tostring(node.id),
-                amount.score(node.score), node.best and "*" or " ", text.line(node.text or "")) }
-        end
-        w:marked(list, search[side[2] .. "_count"])
-    end
+    w:sides(search, function(node)
+        return ("%s  %s%s  %s"):format(tostring(node.id), amount.score(node.score),
+            node.best and "*" or " ", text.line(node.text or ""))
+    end)
     local list = {}
     for i, node in ipairs(search.scored) do
         list[i] = { "~", ("%s  %s | %s  %s"):format(tostring(node.a), value_of(node.a_score),

@@ -12,35 +12,39 @@ local function lines_of(s)
     return lines
 end
 
--- lengths[i][j]: the length of the longest common subsequence of lines i.. of a and j.. of b.
-local function common_lengths(a, b)
-    local lengths = { [#a + 1] = {} }
-    for i = #a, 1, -1 do
+-- All lines of two texts: {mark, text, line of a, line of b}; the mark is " ", "-" or "+".
+local function all_lines(before, after)
+    local a, b = lines_of(before), lines_of(after)
+    local first, last_a, last_b = 0, #a, #b -- lines before and after these are equal
+    while first < math.min(#a, #b) and a[first + 1] == b[first + 1] do
+        first = first + 1
+    end
+    while last_a > first and last_b > first and a[last_a] == b[last_b] do
+        last_a, last_b = last_a - 1, last_b - 1
+    end
+    -- lengths[i][j]: the longest common subsequence of lines i.. of a and j.. of b.
+    local lengths = (last_a - first) * (last_b - first) <= MAX_CELLS and { [last_a + 1] = {} }
+    for i = lengths and last_a or 0, first + 1, -1 do
         local row, below = {}, lengths[i + 1]
-        for j = #b, 1, -1 do
+        for j = last_b, first + 1, -1 do
             row[j] = a[i] == b[j] and (below[j + 1] or 0) + 1
                 or math.max(below[j] or 0, row[j + 1] or 0)
         end
         lengths[i] = row
     end
-    return lengths
-end
-
-local function walk(a, b, first, put)
-    local lengths = #a * #b <= MAX_CELLS and common_lengths(a, b)
-    local i, j = 1, 1
+    local all, i, j = {}, 1, 1
     while i <= #a or j <= #b do
-        if lengths and i <= #a and j <= #b and a[i] == b[j] then
-            i, j = i + 1, j + 1
-        elseif i <= #a and (j > #b or not lengths
-            or (lengths[i + 1][j] or 0) >= (lengths[i][j + 1] or 0)) then
-            put("-", first + i, a[i])
-            i = i + 1
-        else
-            put("+", first + j, b[j])
-            j = j + 1
+        local in_a, in_b, mark = i > first and i <= last_a, j > first and j <= last_b, " "
+        if in_a and not (in_b and lengths and (a[i] == b[j]
+            or (lengths[i + 1][j] or 0) < (lengths[i][j + 1] or 0))) then
+            mark = "-"
+        elseif in_b and not (in_a and a[i] == b[j]) then
+            mark = "+"
         end
+        all[#all + 1] = { mark, mark == "+" and b[j] or a[i], i, j }
+        i, j = i + (mark ~= "+" and 1 or 0), j + (mark ~= "-" and 1 or 0)
     end
+    return all
 end
 
 ---The removed and the added lines, in order.
@@ -48,20 +52,11 @@ end
 ---@param after string
 ---@return {mark: "-"|"+", line: integer, text: string}[] lines `line`: its number in its own text
 function changed.lines(before, after)
-    local a, b = lines_of(before), lines_of(after)
-    local first = 0
-    while first < #a and first < #b and a[first + 1] == b[first + 1] do
-        first = first + 1
-    end
-    local last_a, last_b = #a, #b
-    while last_a > first and last_b > first and a[last_a] == b[last_b] do
-        last_a, last_b = last_a - 1, last_b - 1
-    end
     local found = {}
-    walk(table.move(a, first + 1, last_a, 1, {}), table.move(b, first + 1, last_b, 1, {}), first,
-        function(mark, line, text)
-            found[#found + 1] = { mark = mark, line = line, text = text }
-        end)
+    for _, one in ipairs(all_lines(before, after)) do
+        found[#found + 1] = one[1] ~= " " and { mark = one[1], text = one[2],
+            line = one[1] == "-" and one[3] or one[4] } or nil
+    end
     return found
 end
 
@@ -74,22 +69,7 @@ local CONTEXT = 3 -- equal lines around a change
 ---@param to string
 ---@return string text "" if they are equal
 function changed.unified(before, after, from, to)
-    local a, found = lines_of(before), changed.lines(before, after)
-    local all, i, j = {}, 1, 1 -- {mark, text, line of a, line of b}
-    local function put(mark, line)
-        all[#all + 1] = { mark, line, i, j }
-        i, j = i + (mark ~= "+" and 1 or 0), j + (mark ~= "-" and 1 or 0)
-    end
-    for _, one in ipairs(found) do
-        while (one.mark == "-" and i or j) < one.line do
-            put(" ", a[i])
-        end
-        put(one.mark, one.text)
-    end
-    while i <= #a do
-        put(" ", a[i])
-    end
-    local out, at = { "--- " .. from, "+++ " .. to }, 1
+    local all, out, at = all_lines(before, after), { "--- " .. from, "+++ " .. to }, 1
     while at <= #all do
         while all[at] and all[at][1] == " " do
             at = at + 1
@@ -112,7 +92,7 @@ function changed.unified(before, after, from, to)
             all[first][4], counts[" "] + counts["+"])
         at = last + 1
     end
-    return found[1] and table.concat(out, "\n") or ""
+    return out[3] and table.concat(out, "\n") or ""
 end
 
 return changed

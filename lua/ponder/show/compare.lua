@@ -102,45 +102,27 @@ end
 -------------------------------------------------------------------------------
 -- Calls
 
--- The calls that only one of two logs has.
-local Surplus = {}
-Surplus.__index = Surplus
-
-local function surplus_of(log)
-    return setmetatable({ log = log, count = 0, ids = {} }, Surplus)
+-- Adds the ids of calls beyond the first `others` with a request.
+local function add_surplus(ids, log, identity, others)
+    for id in log:repeats(identity, others) do
+        ids[#ids + 1] = id
+    end
 end
 
-local function keep_first(ids)
+-- The first of the calls with these ids.
+local function calls_of(log, ids)
     table.sort(ids)
-    for i = #ids, MAX_LISTED + 1, -1 do
-        ids[i] = nil
-    end
-end
-
-function Surplus:add(identity, others)
-    for id in self.log:repeats(identity, others) do
-        self.count = self.count + 1
-        self.ids[#self.ids + 1] = id
-        if #self.ids > 2 * MAX_LISTED then
-            keep_first(self.ids)
-        end
-    end
-end
-
-function Surplus:list()
-    keep_first(self.ids)
     local list = json.array {}
-    for i, id in ipairs(self.ids) do
-        local call = self.log:call(id)
-        list[i] = { id = call.id, provider = call.provider, model = call.model,
-            purpose = call.purpose, node = call.node, within = call.within }
+    for i = 1, math.min(#ids, MAX_LISTED) do
+        list[i] = options.pick(log:call(ids[i]), { "id", "provider", "model", "purpose", "node",
+            "within" })
     end
     return list
 end
 
 -- Merges the sorted requests of both logs, so that neither is held in memory.
 local function compare_calls(log_a, log_b)
-    local a, b, same = surplus_of(log_a), surplus_of(log_b), 0
+    local a, b, same = {}, {}, 0
     local next_a = log_a:requests()
     local next_b = log_b:requests()
     local request_a, count_a = next_a()
@@ -151,9 +133,9 @@ local function compare_calls(log_a, log_b)
         local times_a, times_b = is_a and count_a or 0, is_b and count_b or 0
         same = same + math.min(times_a, times_b)
         if times_a > times_b then
-            a:add(request_a, times_b)
+            add_surplus(a, log_a, request_a, times_b)
         elseif times_b > times_a then
-            b:add(request_b, times_a)
+            add_surplus(b, log_b, request_b, times_a)
         end
         if is_a then
             request_a, count_a = next_a()
@@ -162,8 +144,8 @@ local function compare_calls(log_a, log_b)
             request_b, count_b = next_b()
         end
     end
-    return { same = same, only_a = a:list(), only_b = b:list(), only_a_count = a.count,
-        only_b_count = b.count }
+    return { same = same, only_a = calls_of(log_a, a), only_b = calls_of(log_b, b),
+        only_a_count = #a, only_b_count = #b }
 end
 
 -------------------------------------------------------------------------------

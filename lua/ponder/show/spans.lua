@@ -16,10 +16,9 @@ local json = require "ponder.json"
 local messages = require "ponder.show.messages"
 local store = require "ponder.core.store"
 
-local spans = {
-    SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev",
-}
+local spans = {}
 
+local SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 local INTERNAL, CLIENT = 1, 3 -- kinds of spans
 local OK, ERROR = 1, 2 -- codes of a status
 local MICROSECONDS = 1e6 -- of a second
@@ -84,10 +83,6 @@ function Spans:id(...)
     return store.sha256(table.concat({ "span", self.run.uid, ... }, "\n")):sub(1, 16)
 end
 
-function Spans:root_id()
-    return self:id("run")
-end
-
 -- A span; `failed` is the type of its error.
 function Spans:make(given)
     local started = given.started_at
@@ -120,7 +115,7 @@ function Spans:root()
     local run, state = self.run, self.log:state()
     local workflow = workflow_of(run)
     local failed = state ~= "completed" and state ~= "running" and state or nil
-    return self:make { id = self:root_id(), name = "invoke_workflow " .. workflow,
+    return self:make { id = self:id "run", name = "invoke_workflow " .. workflow,
         started_at = run.started_at, ended_at = self.last_at, failed = failed,
         message = run.error, completed = state == "completed",
         attributes = attributes("gen_ai.operation.name", "invoke_workflow", "gen_ai.workflow.name",
@@ -128,7 +123,7 @@ function Spans:root()
 end
 
 function Spans:of_search(search)
-    return self:make { id = self:id("search", search.id), parent = self:root_id(),
+    return self:make { id = self:id("search", search.id), parent = self:id "run",
         name = "search " .. search.kind, started_at = search.started_at,
         ended_at = search.ended_at,
         failed = search.status == "error" and (search.reason or "_OTHER") or nil,
@@ -168,7 +163,7 @@ function Spans:parent_of(row)
             return candidates[i]
         end
     end
-    return self:root_id()
+    return self:id "run"
 end
 
 -------------------------------------------------------------------------------
@@ -236,16 +231,13 @@ function Spans:call_attributes(call)
         "gen_ai.usage.cache_write.input_tokens", call.cache_write_tokens,
         "gen_ai.usage.reasoning.output_tokens", call.reasoning_tokens, "ponder.call.id", call.id,
         "ponder.call.origin", call.origin, "ponder.call.purpose", call.purpose,
-        "ponder.call.attempts", call.attempts, "ponder.cost.usd", call.cost)
-    local function add(...)
-        local more = attributes(...)
-        table.move(more, 1, #more, #list + 1, list)
-    end
-    add(parameters_of(call))
+        "ponder.call.attempts", call.attempts, "ponder.cost.usd", call.cost, parameters_of(call))
     if self.content then
         local input, system = messages.input(call.request)
-        add("gen_ai.input.messages", encoded(input), "gen_ai.system_instructions", encoded(system),
-            "gen_ai.output.messages", encoded(messages.output(call.reply)))
+        local texts = attributes("gen_ai.input.messages", encoded(input),
+            "gen_ai.system_instructions", encoded(system), "gen_ai.output.messages",
+            encoded(messages.output(call.reply)))
+        table.move(texts, 1, #texts, #list + 1, list)
     end
     return list
 end
@@ -301,13 +293,15 @@ function Spans:each(take)
     end
 end
 
----The envelope around the spans.
----@return table resource
----@return table scope
-function Spans:around()
-    local version = type(self.run.versions) == "table" and self.run.versions.ponder
-    return { attributes = attributes("service.name", "ponder", "service.version", version
-        or nil) }, { name = "ponder", version = version or nil }
+---The JSON around the spans.
+---@return string before
+---@return string after
+function Spans:envelope()
+    local version = type(self.run.versions) == "table" and self.run.versions.ponder or nil
+    return ('{"resourceSpans":[{"resource":%s,"scopeSpans":[{"schemaUrl":"%s","scope":%s,'
+        .. '"spans":[\n'):format(json.encode { attributes = attributes("service.name", "ponder",
+        "service.version", version) }, SCHEMA_URL, json.encode { name = "ponder",
+        version = version }), "\n]}]}]}\n"
 end
 
 ---The spans of a log.
@@ -316,10 +310,7 @@ end
 ---@return ponder.show.Spans
 function spans.of(log, content)
     local run = log:run()
-    local last_at = run.ended_at
-    if not last_at then
-        last_at = math.max(log:last_at(), run.started_at)
-    end
+    local last_at = run.ended_at or math.max(log:last_at(), run.started_at)
     return setmetatable({ log = log, run = run, content = content or false, last_at = last_at,
         trace_id = store.sha256("trace\n" .. run.uid):sub(1, 32) }, Spans)
 end

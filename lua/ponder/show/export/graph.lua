@@ -110,8 +110,9 @@ local function draw(log, search, syntax)
         end
     end
     local question = text.cut(text.line(search.name or search.question or ""), 2 * COLUMNS)
-    local parts = { syntax.open:format(search.id, syntax.escape(("search %d: %s%s"):format(search.id,
-        search.kind, question ~= "" and ", " .. question or ""))) }
+    local title = ("search %d: %s%s"):format(search.id, search.kind,
+        question ~= "" and ", " .. question or "")
+    local parts = { syntax.open:format(search.id, syntax.escape(title)) }
     for _, node in ipairs(nodes) do
         node.heat = node.score and (max > min
             and math.max(0, math.min(1, (node.score - min) / (max - min))) or 1)

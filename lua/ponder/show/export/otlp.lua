@@ -13,14 +13,6 @@ local MAX_SPANS = 1000
 local TIMEOUT_MS = 30000
 local PATH = "/v1/traces"
 
--- The JSON before and after the spans.
-local function envelope(all)
-    local resource, scope = all:around()
-    return ('{"resourceSpans":[{"resource":%s,"scopeSpans":[{"schemaUrl":%s,"scope":%s,"spans":[\n')
-        :format(json.encode(resource), json.encode(spans.SCHEMA_URL), json.encode(scope)),
-        "\n]}]}]}\n"
-end
-
 -------------------------------------------------------------------------------
 -- To a collector
 
@@ -91,7 +83,7 @@ function export.post(log, opts)
     local to = { url = export.endpoint(opts.otlp), headers = headers,
         transport = transport.shared(), redactor = redact.new({}, headers) }
     local all = spans.of(log, opts.content)
-    local head, tail = envelope(all)
+    local head, tail = all:envelope()
     local batch, bytes, problem = {}, 0, nil
     local function flush()
         if #batch > 0 and not problem then
@@ -121,7 +113,7 @@ end
 ---@return string? message
 function export.write(log, out, opts)
     local all = spans.of(log, opts.content)
-    local head, tail = envelope(all)
+    local head, tail = all:envelope()
     local ok, message = out:write(head)
     local before = ""
     all:each(function(span)
