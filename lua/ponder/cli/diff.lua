@@ -38,8 +38,8 @@ local Writer = {}
 Writer.__index = Writer
 
 function Writer:line(s, color)
-    local columns = self.style.is_terminal and self.style:size() - 1 or math.maxinteger
-    io.stdout:write(self.style:paint(text.cut(s, columns, self.style:mark()), color), "\n")
+    io.stdout:write(self.style:paint(text.cut(s, self.style:width(), self.style:mark()), color),
+        "\n")
 end
 
 function Writer:title(s)
@@ -111,8 +111,8 @@ local function write_table(w, found)
             row[2], row[3] = { row[2], "red" }, { row[3], "green" }
         end
     end
-    local g = grid.new({ { "" }, { "A", least = 8 }, { "B", least = 8 } }, rows, w.style)
-    io.stdout:write(table.concat(g:lines(rows), "\n"), "\n")
+    cli.print_lines(grid.new({ { "" }, { "A", least = 8 }, { "B", least = 8 } }, rows, w.style)
+        :lines(rows))
 end
 
 local function write_answers(w, found)

@@ -244,10 +244,6 @@ end
 
 -- ---- output ----
 
-local function print_lines(lines)
-    io.stdout:write(table.concat(lines, "\n"), lines[1] and "\n" or "")
-end
-
 -- Tests the thresholds, and prints the results; --json has them.
 local function test(given, policies)
     local tests, missed = json.array {}, false
@@ -268,15 +264,15 @@ end
 local function show(given, result)
     local out = style.of(1)
     if not given.is_quiet then
-        print_lines(tables.lines(result, out))
-        print_lines(curves.lines(result, out))
+        cli.print_lines(tables.lines(result, out))
+        cli.print_lines(curves.lines(result, out))
         if given.matrix then
-            print_lines(matrix.lines(result, out))
+            cli.print_lines(matrix.lines(result, out))
         end
     end
     if given.rank and result.policies[2] then
         result.ranking = cli.need(eval.rank(result, { judge = given.judge }))
-        print_lines(given.is_quiet and {} or tables.ranking(result.ranking, out))
+        cli.print_lines(given.is_quiet and {} or tables.ranking(result.ranking, out))
     end
     local tests, missed = test(given, result.policies)
     local path = given.rescore or logged.path() -- of the log
@@ -311,7 +307,7 @@ local function compare_logs(given, operands)
     if given.json then
         cli.print_json { changes = json.array(list) }
     else
-        print_lines(tables.changes(list, style.of(1)))
+        cli.print_lines(tables.changes(list, style.of(1)))
     end
     for _, change in ipairs(list) do
         change.name = change.policy
@@ -355,7 +351,7 @@ local function show_power(given, pilot)
             power = power.POWER, alpha = alpha, rows = json.array(rows) }
         return 0
     end
-    print_lines(tables.power(rows, guess, alpha, result ~= nil, style.of(1)))
+    cli.print_lines(tables.power(rows, guess, alpha, result ~= nil, style.of(1)))
     return 0
 end
 

@@ -1,8 +1,8 @@
 --- `ponder export`: writes a run in the format of another program.
 
 local cli = require "ponder.cli.shared.main"
-local file = require "ponder.base.file"
 local opened = require "ponder.cli.shared.opened"
+local outputs = require "ponder.cli.shared.outputs"
 
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
 local MODULES = { dot = "graph", mermaid = "graph" } -- else the name of the format
@@ -61,13 +61,9 @@ function export.run(opts, operands)
         end
         cli.expect(not opts.search or has_search(log, opts.search),
             ("%s: there is no search %d"):format(log.path, opts.search or 0))
-        local function write(out)
+        return outputs.stream(opts.output, function(out)
             return format.write(log, out, opts)
-        end
-        if (opts.output or "-") == "-" then
-            return write(io.stdout) and 0 or 1 -- the host reports errors of standard output
-        end
-        cli.need(file.replace(opts.output, write))
+        end)
     end)
 end
 

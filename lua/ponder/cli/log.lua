@@ -143,7 +143,7 @@ local function print_table(list)
         { "CALLS", right = true, drop = 3 }, { "TOKENS", right = true, drop = 5 },
         { "COST", right = true, drop = 2 }, { "TIME", right = true, drop = 4 },
         { "COMMAND", least = short and 10 or 18 }, { "LOG", drop = 6 } }
-    io.stdout:write(table.concat(grid.new(columns, rows, out):lines(rows), "\n"), "\n")
+    cli.print_lines(grid.new(columns, rows, out):lines(rows))
 end
 
 local function print_list(list, opts)

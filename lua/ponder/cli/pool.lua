@@ -1,10 +1,10 @@
 --- `ponder pool record`: makes a recorded pool (ponder.model.pool) from a log.
 
 local cli = require "ponder.cli.shared.main"
-local file = require "ponder.base.file"
 local json = require "ponder.json"
 local opened = require "ponder.cli.shared.opened"
 local options = require "ponder.base.options"
+local outputs = require "ponder.cli.shared.outputs"
 
 local command = cli.command({ files = true }, {
     { "field", value = "NAME", help = "where a line has its replies (default: the policy's name in "
@@ -146,7 +146,7 @@ function command.run(opts, operands)
         cli.need(lines[1], ("%s: no answered calls%s, so no pool%s%s"):format(log.path,
             (opts.model or opts.policy) and " that match" or "", known("model", opts.model, models),
             known("policy", opts.policy, names)))
-        local function write(out)
+        return outputs.stream(opts.output, function(out)
             for _, line in ipairs(lines) do
                 local ok, message = out:write(encode(line), "\n")
                 if not ok then
@@ -154,11 +154,7 @@ function command.run(opts, operands)
                 end
             end
             return true
-        end
-        if (opts.output or "-") == "-" then
-            return write(io.stdout) and 0 or 1
-        end
-        cli.need(file.replace(opts.output, write))
+        end)
     end)
 end
 

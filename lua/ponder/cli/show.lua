@@ -46,12 +46,6 @@ local function write_json(value)
     write(export.line(value))
 end
 
-local function write_lines(lines)
-    for _, line in ipairs(lines) do
-        write(line)
-    end
-end
-
 -- What a log lacks, and where it may be: in the runs within this one.
 local function missing(log, what)
     local runs = log:inner_totals()
@@ -66,35 +60,28 @@ function views.summary(log, opts, out)
     if opts.json then
         write_json(summary.map(log))
     else
-        write_lines(summary.lines(log, out))
+        cli.print_lines(summary.lines(log, out))
     end
 end
 
-function views.calls(log, opts, out)
-    if not opts.json then
-        local count = calls.list(log, out, write)
-        return cli.refuse(count == 0 and log.path .. ": there is no call", 1)
-    end
-    for one in log:with_inner() do
-        for call in one:calls() do
-            write_json(call)
+-- Shows the calls, of models or of tools, of a run and of those within it.
+local function list_calls(list, rows, missing_words)
+    return function(log, opts, out)
+        if not opts.json then
+            return cli.refuse(list(log, out, write) == 0 and log.path .. missing_words, 1)
         end
-    end
-end
-
-function views.tools(log, opts, out)
-    if not opts.json then
-        local count = calls.list_tools(log, out, write)
-        return cli.refuse(count == 0 and log.path .. ": no tool was called", 1)
-    end
-    for one in log:with_inner() do
-        for effect in one:effects() do
-            if effect.kind == "tool" then
-                write_json(effect)
+        for one in log:with_inner() do
+            for row in one[rows](one) do
+                if rows == "calls" or row.kind == "tool" then
+                    write_json(row)
+                end
             end
         end
     end
 end
+
+views.calls = list_calls(calls.list, "calls", ": there is no call")
+views.tools = list_calls(calls.list_tools, "effects", ": no tool was called")
 
 function views.call(log, opts, out)
     local call = log:call(opts.call)
@@ -104,7 +91,7 @@ function views.call(log, opts, out)
         call.failures = json.array(call.failures)
         write_json(call)
     else
-        write_lines(calls.lines(log, call, out))
+        cli.print_lines(calls.lines(log, call, out))
     end
 end
 
@@ -132,8 +119,8 @@ function views.node(log, opts, out)
         if opts.json then
             write_json(node)
         else
-            write_lines(i > 1 and { "" } or {})
-            write_lines(trees.node_lines(log, node, out))
+            cli.print_lines(i > 1 and { "" } or {})
+            cli.print_lines(trees.node_lines(log, node, out))
         end
     end
 end
@@ -159,7 +146,6 @@ end
 
 function views.events(log, opts, out)
     local start = log:run().started_at
-    local columns = out.is_terminal and out:size() - 1 or math.maxinteger
     local count = 0
     for one in log:with_inner() do
         local run = one.number ~= log.number and ("#%d "):format(one.number) or ""
@@ -171,7 +157,7 @@ function views.events(log, opts, out)
                 local line = ("%8s  %s%s%s  %s"):format(amount.after(event.at, start), run,
                     event.search and ("[%d] "):format(event.search) or "", text.line(event.name),
                     text.line(show_fields(event.data or {})))
-                write(text.cut(line, columns, out:mark()))
+                write(text.cut(line, out:width(), out:mark()))
             end
         end
     end

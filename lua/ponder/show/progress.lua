@@ -7,7 +7,6 @@
 local amount = require "ponder.show.amount"
 local look = require "ponder.think.strategy.look"
 local options = require "ponder.base.options"
-local tally = require "ponder.base.tally"
 
 local progress = {}
 
@@ -20,17 +19,13 @@ local progress = {}
 ---@class ponder.show.Progress
 ---@field name string "tot"
 ---@field phase string the machine's status
----@field calls integer begun; without those that a budget refused
----@field failed integer
----@field tokens integer of prompts and replies received so far
 ---@field thoughts integer? what the strategy counts: nodes besides the question, or rounds
 ---@field counted string[] its name, singular and plural
 ---@field best number? best score
 ---@field answer string? the best so far
 ---@field in_flight ponder.show.Call[] oldest first
----@field budget ponder.task.Budget? of the run: replaces the counts above, which are of events
+---@field budget ponder.task.Budget? of the run, once it has begun
 ---@field tools integer running now
----@field scripted boolean
 local Progress = {}
 Progress.__index = Progress
 
@@ -38,9 +33,8 @@ Progress.__index = Progress
 ---@param now fun(): number seconds, monotonic
 ---@return ponder.show.Progress
 function progress.new(name, now)
-    return setmetatable({ name = name, now = now, started = now(), phase = "starting", calls = 0,
-        failed = 0, tokens = 0, cost = 0, unpriced = 0, in_flight = {}, tools = 0, scripted = false,
-        counted = { "thought", "thoughts" } }, Progress)
+    return setmetatable({ name = name, now = now, started = now(), phase = "starting",
+        in_flight = {}, tools = 0, counted = { "thought", "thoughts" } }, Progress)
 end
 
 local function end_call(self, event)
@@ -50,25 +44,13 @@ local function end_call(self, event)
             break
         end
     end
-    self.tokens = tally.plus(self.tokens, tally.tokens(event.measurements, 0))
-    self.scripted = self.scripted or event.metadata.scripted == true
 end
 
-local on = {}
+local on = { ["call.complete"] = end_call, ["call.error"] = end_call, ["call.refused"] = end_call }
 
 on["call.start"] = function(self, event)
-    self.calls = self.calls + 1
     table.insert(self.in_flight, { id = event.metadata.call_id, role = event.metadata.role,
         model = event.metadata.model, since = self.now() })
-end
-on["call.complete"] = end_call
-on["call.error"] = function(self, event)
-    self.failed = self.failed + 1
-    end_call(self, event)
-end
-on["call.refused"] = function(self, event)
-    self.calls = self.calls - 1
-    end_call(self, event)
 end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end
 on["tool.complete"] = function(self) self.tools = self.tools - 1 end
@@ -97,13 +79,9 @@ function Progress:take(event, s)
     self.phase = s.phase
 end
 
----@return number seconds since it began
-function Progress:elapsed()
-    return self.now() - self.started
-end
-
 local COUNTS = { "calls", "failed", "tokens", "estimated_tokens", "cost", "estimated_cost",
     "unpriced" }
+local NOTHING = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0 }
 
 ---A short summary: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
 ---"8.1 s"}`.
@@ -116,9 +94,9 @@ function Progress:facts()
     if self.best then
         facts[#facts + 1] = ("best %.2f"):format(self.best)
     end
-    local counts = options.pick(self.budget or self, COUNTS)
+    local counts = options.pick(self.budget or NOTHING, COUNTS)
     counts.in_flight = 0 -- the view lists them
-    local spent = amount.spent(counts, self:elapsed())
+    local spent = amount.spent(counts, self.now() - self.started)
     return table.move(spent, 1, #spent, #facts + 1, facts)
 end
 

@@ -35,6 +35,12 @@ function Style:size()
     return math.max(columns or DEFAULT_COLUMNS, MIN_COLUMNS), rows or DEFAULT_ROWS
 end
 
+---The columns of a line; elsewhere than on a terminal it may have any length.
+---@return integer
+function Style:width()
+    return self.is_terminal and self:size() - 1 or math.maxinteger
+end
+
 ---The mark at the end of a truncated text.
 ---@return string
 function Style:mark()

@@ -149,10 +149,7 @@ end
 
 -- Writes a line on standard error, wrapped on a terminal.
 local function write_line(session, message)
-    if session.style.live then
-        message = table.concat(text.wrap(message, session.style:size() - 1), "\n")
-    end
-    io.stderr:write(message, "\n")
+    io.stderr:write(table.concat(text.wrap(message, session.style:width()), "\n"), "\n")
 end
 
 function Session:note(message)
@@ -199,8 +196,7 @@ function Session:show(outcome, message, code, partial)
         facts[#facts + 1] = text.line(tostring(last.model))
         facts[#facts + 1] = last.scripted and "scripted" or nil
         table.move(closing.of(reason == "interrupted"), 1, 2, #facts + 1, facts)
-        local columns = on.live and on:size() - 1 or math.maxinteger
-        io.stderr:write(table.concat(text.flow(facts, columns, "  ", on:mark()), "\n"), "\n")
+        io.stderr:write(table.concat(text.flow(facts, on:width(), "  ", on:mark()), "\n"), "\n")
     end
     if code == "INTERRUPTED" then
         self:note(task.stop_reason() == "detach" and table.concat({

@@ -275,6 +275,12 @@ function cli.print_json(value)
     io.stdout:flush()
 end
 
+---Prints lines.
+---@param lines string[]
+function cli.print_lines(lines)
+    io.stdout:write(concat(lines, "\n"), lines[1] and "\n" or "")
+end
+
 ---The directory of a script.
 ---@param path string
 ---@return string? directory absolute; nil: it has none (a pipe)

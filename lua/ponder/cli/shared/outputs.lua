@@ -48,6 +48,19 @@ function outputs.check(given, names)
     return flag_of["-"] ~= nil
 end
 
+---Writes to the file of --output, whole or not at all; without it, or with "-", to standard output.
+---Ends the command if the file cannot be written.
+---@param path string?
+---@param write fun(out: file*): any, string?
+---@return integer status
+function outputs.stream(path, write)
+    if (path or "-") == "-" then
+        return write(io.stdout) and 0 or 1 -- the host reports errors of standard output
+    end
+    cli.need(file.replace(path, write))
+    return 0
+end
+
 ---Writes a file whole or not at all; a device or a pipe in place. A replay writes none.
 ---@param path string "-": standard output
 ---@param text string

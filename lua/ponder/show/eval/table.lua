@@ -332,9 +332,8 @@ function tables.lines(result, style)
     local shown, cells = tables.cells(result)
     local lines = grid.new(shown, cells, style):lines(cells)
     lines[#lines + 1] = ""
-    local columns = style.is_terminal and style:size() - 1 or math.huge
     for _, line in ipairs(tables.notes(result)) do
-        for _, part in ipairs(columns < math.huge and text.wrap(line, columns) or { line }) do
+        for _, part in ipairs(text.wrap(line, style:width())) do
             lines[#lines + 1] = part
         end
     end

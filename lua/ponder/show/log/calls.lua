@@ -235,13 +235,12 @@ function calls.lines(log, call, style)
             lines[#lines + 1] = style:paint(line, color)
         end
     end
-    local columns = style.is_terminal and style:size() - 1 or math.maxinteger
     local facts = facts_of(log, call, log:run().started_at)
     for i, fact in ipairs(facts) do
         facts[i] = text.line(fact)
     end
     facts[1] = ("call %d: %s"):format(call.id, facts[1])
-    for _, line in ipairs(text.flow(facts, columns, "  ", style:mark())) do
+    for _, line in ipairs(text.flow(facts, style:width(), "  ", style:mark())) do
         add(line)
     end
     local place = place_of(call)

@@ -56,8 +56,7 @@ local function labelled(style, label, value, color, max)
         return {}
     end
     value = text.safe(value)
-    local columns = style.is_terminal and style:size() - 1 - LABEL or math.maxinteger
-    local lines, wrapped = {}, text.wrap(value, columns)
+    local lines, wrapped = {}, text.wrap(value, style:width() - LABEL)
     for i = 1, math.min(#wrapped, max or #wrapped) do
         lines[i] = (i == 1 and style:paint(("%-" .. LABEL .. "s"):format(label), "dim")
             or (" "):rep(LABEL)) .. style:paint(wrapped[i], color)

@@ -165,8 +165,7 @@ function trees.node_lines(log, node, style)
     facts[#facts + 1] = node.terminal == 1 and "terminal" or nil
     facts[#facts + 1] = node.status and text.line(node.status)
     facts[#facts + 1] = node.best == 1 and "on the best path" or nil
-    local columns = style.is_terminal and style:size() - 1 or math.maxinteger
-    local lines = text.flow(facts, columns, "  ", style:mark())
+    local lines = text.flow(facts, style:width(), "  ", style:mark())
     lines[#lines + 1] = "  path: " .. text.line(path_to(log, node))
     for call in log:calls_of(node.search, node.id) do
         lines[#lines + 1] = ("  call %d: %s, %s"):format(call.id, text.line(calls.purpose(call)),
