@@ -21,7 +21,6 @@ local anthropic = {
 
 --- The family and version in the name of a Claude model: claude-opus-4-7-20260416 is "opus", 4.7;
 --- claude-3-5-haiku-latest is "haiku", 3.5.
----@param name string
 ---@return string? family nil if the name does not have this form
 ---@return number? version allow for rounding when comparing
 function anthropic.version_of(name)

@@ -55,7 +55,6 @@ local CLOCK_S = 300 -- by which the service's clock may differ
 local RISE = 10 -- the longest pause between polls, in first ones
 
 --- Whether the calls of a target go in batches.
----@param target ponder.model.Target
 ---@return string? path of its calls, below the base URL
 function batches.path(target)
     local form = target.batch and target.provider.batch
@@ -417,8 +416,6 @@ local function leave(batch, line)
 end
 
 ---Asks by a batch.
----@param client ponder.model.Client
----@param request ponder.model.Request
 ---@param tries integer batches that have had this call before, in this process
 ---@return {status: integer, body: table}? result
 ---@return ponder.model.Failure? problem

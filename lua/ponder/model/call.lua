@@ -421,7 +421,6 @@ local function charge_lost(request, attempts, killed)
 end
 
 --- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
----@param request ponder.model.Request
 ---@param failures ponder.log.Failure[] attempts that failed before
 ---@param draft ponder.model.Draft?
 ---@param message string?
@@ -511,8 +510,6 @@ local function count_asked(account, rates, need, of, samples, ask, ...)
 end
 
 --- Answers a request.
----@param client ponder.model.Client
----@param request ponder.model.Request
 ---@return ponder.model.Draft?
 ---@return string? message the provider's own, with the model, the status and the attempts
 ---@return string? code
@@ -559,7 +556,6 @@ end
 
 --- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it.
 ---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
----@param opts ponder.model.ChatOptions
 ---@return ponder.model.Reply? reply what its `chat` returned
 ---@return string? message
 ---@return string? code

@@ -178,7 +178,6 @@ end
 ---of its own.
 ---@param model any an open model, or a custom one
 ---@param opts table options of the call
----@return integer
 function chat.samples_per_request(model, opts)
     if not model.target or not model.client or rawget(model, "chat") then return 1 end
     local here, defaults = scheduler.context "samples", model.defaults
@@ -426,8 +425,6 @@ local function tell_dropped(model, plan)
 end
 
 --- See ponder.model.Model.chat.
----@param model ponder.model.Model
----@param opts table
 ---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
     local plan = prepare(model, opts, level + 1)

@@ -27,7 +27,6 @@ local CONFIGURED = { { "OPENAI_API_KEY", "openai:gpt-6-luna" },
 
 --- The message for a missing model. There is no default, since calls cost money.
 ---@param env fun(name: string): string?
----@return string
 function client.no_model(env)
     local found, first = {}, nil
     for _, one in ipairs(CONFIGURED) do
@@ -103,7 +102,6 @@ end
 ---@param parts? {transport?: table, env?: function, sleep?: function,
 ---  now_ms?: function, now_s?: function, random?: function, config?: ponder.model.Config,
 ---prices?: table<string, ponder.model.Rates>}
----@return ponder.model.Client
 function client.new(parts)
     parts = parts or {}
     local env = parts.env or DEFAULTS.env
@@ -123,7 +121,6 @@ function client.new(parts)
 end
 
 --- The config file, read once.
----@return ponder.model.Config
 function Client:settings()
     self.config = self.config or name.load_config(self.env)
     return self.config
@@ -152,8 +149,6 @@ end
 ---  default_model
 ---@param opts table as given
 ---@return string? provider nil with a message
----@return string model
----@return table opts
 function Client:resolve(text, opts)
     local settings = self:settings()
     endpoints.add(self.providers, settings)
@@ -288,8 +283,6 @@ function Client:target(text, opts, check)
 end
 
 --- Sets the URL of a target and the limits that it shares with others of its host.
----@param target ponder.model.Target
----@param opts table
 function Client:connect(target, opts)
     target.url = name.join(target.base_url, target.provider.path)
     target.other_url = target.other_url and name.join(target.other_url, target.provider.path)
@@ -343,8 +336,6 @@ end
 
 --- Calls all observers with the event of a request or reply, redacted: see model.observe.
 ---@param kind "request"|"reply"|"failure"
----@param attempt integer
----@param request ponder.model.Request
 ---@param ... any the body; or the result and the draft; or the result, the failure and the wait
 function Client:notify(kind, attempt, request, ...)
     if not self.observers[1] then return end

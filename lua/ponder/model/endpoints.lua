@@ -245,8 +245,6 @@ end
 
 ---A provider for a row.
 ---@param known string its name, the part of model names before the colon
----@param row ponder.model.EndpointRow
----@return ponder.model.Provider
 function endpoints.provider(known, row)
     local form = row.form or openai
     return options.merge(options.merge({}, form), { name = known, row = row,
@@ -266,7 +264,6 @@ end
 
 ---Adds the providers that a config file names by an address.
 ---@param providers table<string, ponder.model.Provider> changed
----@param settings ponder.model.Config
 function endpoints.add(providers, settings)
     for known, its in pairs(settings.providers or {}) do
         if not providers[known] and type(its) == "table" and its.base_url then

@@ -51,7 +51,6 @@ local UNITS_MS = { h = 3600000, m = 60000, s = 1000, ms = 1 }
 
 --- Reads the time until a reset: "6m0s", "12ms", seconds, a date, or seconds or milliseconds since
 --- 1970.
----@param text string
 ---@param now_s number wall clock
 ---@return number? ms
 function limit.parse_reset(text, now_s)
@@ -104,7 +103,7 @@ local METERS = {
 local Gate = {}
 Gate.__index = Gate
 
----@return ponder.model.Gate
+--- A gate without limits.
 function limit.gate()
     return setmetatable({ buckets = {}, meters = {}, paused_until = nil }, Gate)
 end
@@ -112,7 +111,6 @@ end
 --- Sets the caller's own limits; nil leaves one unchanged.
 ---@param requests_per_minute integer?
 ---@param tokens_per_minute integer?
----@param now_ms number
 function Gate:configure(requests_per_minute, tokens_per_minute, now_ms)
     for cost, per_minute in pairs { requests = requests_per_minute, tokens = tokens_per_minute } do
         local bucket = self.buckets[cost]
@@ -123,15 +121,12 @@ function Gate:configure(requests_per_minute, tokens_per_minute, now_ms)
 end
 
 --- Whether nothing limits this gate.
----@return boolean
 function Gate:is_open()
     return not self.shared and not self.paused_until and next(self.buckets) == nil
         and next(self.meters) == nil
 end
 
 --- Reserves the cost of a call within the caller's own limits.
----@param cost ponder.model.Cost
----@param now_ms number
 ---@return number wait_ms until the call may start
 function Gate:book(cost, now_ms)
     local shared_wait = self.shared and self.shared:book(self.buckets, cost)
@@ -144,7 +139,6 @@ function Gate:book(cost, now_ms)
 end
 
 --- Returns the reservation of a call that was not sent.
----@param cost ponder.model.Cost
 function Gate:unbook(cost)
     if self.shared then return self.shared:unbook(self.buckets, cost) end
     for kind, bucket in pairs(self.buckets) do bucket:give_back(cost[kind]) end
@@ -152,10 +146,7 @@ end
 
 --- How long to wait for the server's limits. Call it again after the wait: other replies may have
 --- reported new limits.
----@param cost ponder.model.Cost
----@param now_ms number
 ---@param waited? boolean the call has waited: the server may have made another machine pause
----@return number wait_ms
 function Gate:server_wait(cost, now_ms, waited)
     local wait = math.max(0, (self.paused_until or now_ms) - now_ms)
     if wait == 0 then self.paused_until = nil end
@@ -170,7 +161,6 @@ function Gate:server_wait(cost, now_ms, waited)
 end
 
 --- Subtracts a call that leaves now from what the server reported as left.
----@param cost ponder.model.Cost
 function Gate:spend(cost)
     for index, meter in pairs(self.meters) do
         meter.remaining = meter.remaining - cost[METERS[index].cost]
@@ -178,7 +168,6 @@ function Gate:spend(cost)
 end
 
 --- Corrects the reservation of a call that has ended to what it used.
----@param cost ponder.model.Cost
 ---@param used_tokens integer? nil: unknown, nothing is corrected
 function Gate:settle(cost, used_tokens)
     local bucket = self.buckets.tokens
@@ -191,7 +180,6 @@ end
 --- Updates the server's limits from the headers of a reply. Replies may arrive out of order, so
 --- within a window only smaller numbers count.
 ---@param headers table<string, string>
----@param now_ms number
 ---@param now_s number wall clock
 function Gate:observe(headers, now_ms, now_s)
     for index = 1, #METERS do
@@ -210,8 +198,6 @@ function Gate:observe(headers, now_ms, now_s)
 end
 
 --- Lets no calls leave for a while.
----@param ms number
----@param now_ms number
 function Gate:pause(ms, now_ms)
     self.paused_until = math.max(self.paused_until or 0, now_ms + ms)
     if self.shared then self.shared:pause(ms) end
@@ -232,13 +218,11 @@ Adaptive.__index = Adaptive
 --- on a 429. Calls sent before the last shrink are ignored, else one burst would shrink it many
 --- times.
 ---@param max integer upper limit
----@return ponder.model.Adaptive
 function limit.adaptive(max)
     return setmetatable({ current = math.min(START, max), max = max, credit = 0,
         settled = false, shrunk_at = -math.huge }, Adaptive)
 end
 
----@return boolean changed
 function Adaptive:success()
     if self.current >= self.max then return false end
     self.credit = self.credit + (self.settled and 1 / self.current or 1)
@@ -248,8 +232,6 @@ function Adaptive:success()
 end
 
 ---@param left_ms number when the refused call left
----@param now_ms number
----@return boolean changed
 function Adaptive:limited(left_ms, now_ms)
     if left_ms < self.shrunk_at then return false end
     local before = self.current

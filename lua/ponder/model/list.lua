@@ -6,8 +6,6 @@ local service = require "ponder.model.service"
 local list = {}
 
 --- See ponder.model.Model.list.
----@param client ponder.model.Client
----@param target ponder.model.Target
 ---@param limits {timeout_ms: integer?, max_retries: integer?}
 function list.run(client, target, limits)
     if not target.base_url or not target.provider.models_path then

@@ -37,7 +37,6 @@ local function problem_of_url(url)
 end
 
 --- Raises what is wrong with a URL of the config file.
----@param url string
 ---@param env fun(name: string): string?
 function name.check_url(url, env)
     local problem = problem_of_url(url)
@@ -54,7 +53,6 @@ end
 
 --- The endpoint of a provider. A user and password in the URL become a header, so that the URL has
 --- no secret.
----@param base_url string
 ---@param secret string? the key in the headers
 ---@param headers table<string, string>
 ---@param key_from string? where the key comes from, for messages
@@ -90,9 +88,6 @@ function name.endpoint(base_url, secret, headers, key_from, url_from)
 end
 
 --- Appends a path to a base URL, before its query if it has one (as Azure's does).
----@param base_url string
----@param path string
----@return string
 function name.join(base_url, path)
     local front, query = base_url:match("^([^?]*)%?(.*)$")
     if not front then return base_url .. path end
@@ -119,7 +114,6 @@ name.ADVICE = "; correct the file, or move it away"
 
 --- Raises what is wrong with a file of settings, in one line: file, line, what to do.
 ---@param path string? nil: the settings did not come from a file
----@param problem string
 ---@param word string? what is wrong: the line is the first one that has it
 function name.refuse(path, problem, word)
     local place, number = path or "config.lua", 0
@@ -181,7 +175,6 @@ function name.config_path(env) return path_of(env, "config.lua") end
 function name.prices_path(env) return path_of(env, "prices.lua") end
 
 --- Loads a file of settings: Lua without any library, only data. A broken file raises.
----@param path string
 ---@return any value nil if the file does not exist
 function name.load_file(path)
     local text, message = files.read(path)
@@ -209,7 +202,6 @@ end
 
 --- Reads the config file; a missing one is empty.
 ---@param env fun(name: string): string?
----@return ponder.model.Config
 function name.load_config(env)
     local path = name.config_path(env)
     local config = path and name.load_file(path)
@@ -241,7 +233,6 @@ end
 
 --- Splits "provider:model". The part before the first `:` or `/` must be a provider, because names
 --- of models contain these too.
----@param text string
 ---@param providers table<string, table>
 ---@param fallback string? the provider of a bare model name
 ---@return string? provider
@@ -266,7 +257,6 @@ end
 local MAX_ALIASES = 8 -- length of a chain
 
 --- Follows the config file's aliases.
----@param text string
 ---@param aliases table<string, string|table>
 ---@return string? text nil and a message for a circle
 ---@return table|string opts the options of the aliases

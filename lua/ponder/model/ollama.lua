@@ -27,8 +27,6 @@ local DEFAULT_PORT = { http = "80", https = "443" }
 ---     https://x.example    https://x.example:443
 ---     ::1, [::1]:8000      http://[::1]:11434, http://[::1]:8000
 ---
----@param host string
----@return string url
 function ollama.url_of_host(host)
     host = host:match("^[%s\"']*(.-)[%s\"']*$")
     local scheme, rest = host:match("^(%a[%w+.-]*)://(.*)$")

@@ -60,7 +60,6 @@ for known, row in pairs(endpoints.LIST) do
 end
 
 --- Adds a rule before all others.
----@param rule ponder.model.Rule
 ---@param level? integer the error level: 1, the default, is the caller
 function params.add(rule, level)
     check("model.refuse", rule, RULE, (level or 1) + 1)
@@ -104,9 +103,7 @@ end
 local MOST = 128 -- samples in one request, by OpenAI's documentation
 
 ---How many samples one request may ask for, where that is documented; else 1.
----@param target ponder.model.Target
 ---@param call table<string, any> all options
----@return integer
 function params.samples_per_request(target, call)
     local row = target.provider.row
     local is_known = row and endpoints.LIST[target.name] == row
@@ -121,7 +118,6 @@ end
 local KEEP = { action = "keep" }
 
 --- Applies the rules to a call's options.
----@param target ponder.model.Target
 ---@param call table<string, any> all options
 ---@param sent string[] the options that are sent to the model
 ---@return table<string, any> kept the accepted ones, by the model's names

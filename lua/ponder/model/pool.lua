@@ -87,7 +87,6 @@ local function read(text, path, name)
 end
 
 ---Reads the file of a model that is being opened.
----@param target ponder.model.Target
 ---@return boolean? ok
 ---@return string? message with file and line
 ---@package
@@ -109,7 +108,6 @@ function pool.open(target)
 end
 
 ---Answers a request.
----@param request ponder.model.Request
 ---@return table? reply nil: no sample is left, or the input is unknown
 ---@return string? message
 ---@return "POOL_EMPTY"|"POOL_UNKNOWN"|nil code
@@ -141,8 +139,6 @@ function pool.call(request)
 end
 
 ---Marks the reply.
----@param _ ponder.model.Request
----@param draft ponder.model.Draft
 ---@package
 function pool.finish(_, draft)
     draft.recorded = true

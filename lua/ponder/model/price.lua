@@ -83,7 +83,6 @@ end
 
 ---Loads the prices. A broken file or an invalid entry raises.
 ---@param env fun(name: string): string?
----@param config ponder.model.Config
 ---@return table<string, ponder.model.Rates> prices
 ---@package
 function price.load(env, config)
@@ -119,10 +118,7 @@ end
 -- One model
 
 ---The key of a model in a table of prices.
----@param provider string
----@param model string
 ---@param base_url? string of its server; nil: the provider's own
----@return string
 ---@package
 function price.name(provider, model, base_url)
     local row = endpoints.LIST[provider]
@@ -206,8 +202,6 @@ end
 
 ---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.
 ---@param rates ponder.model.Rates?
----@param input_tokens integer
----@param output_tokens integer
 ---@return number? usd
 ---@package
 function price.upper_bound(rates, input_tokens, output_tokens)
@@ -240,7 +234,6 @@ end
 ---The message for a required price that is unknown.
 ---@param wanted string from `price.name`
 ---@param env? fun(name: string): string?
----@return string
 ---@package
 function price.missing(wanted, env)
     return ("max_cost needs the price of %s, which is unknown: give it in %s, as "

@@ -20,7 +20,6 @@ local function follow(value, a, b, c)
 end
 
 --- Follows up to three keys or list positions into nested tables.
----@param value any
 ---@param a? string|integer
 ---@param b? string|integer
 ---@param c? string|integer
@@ -48,7 +47,6 @@ function read.text(value, a, b, c)
 end
 
 --- Like `at`, but returns an empty table for anything but a table.
----@return table
 function read.list(value, a, b, c)
     if a ~= nil then
         if type(value) ~= "table" then return {} end
@@ -79,7 +77,6 @@ local function alternatives(one)
 end
 
 --- The log probabilities of tokens in OpenAI's form; nil if there are none.
----@param list any
 ---@return {token: string, logprob: number, top: table[]?}[]?
 function read.logprobs(list)
     local out = {}
@@ -92,7 +89,6 @@ end
 
 --- Whether the caller's on_delta ended a reply, before the service said what it used.
 ---@param draft ponder.model.Draft?
----@return boolean
 function read.is_ended(draft)
     for _, sample in ipairs(draft and draft.truncated and draft.samples or {}) do
         if sample.finish_reason == "cancelled" then return true end
@@ -113,8 +109,6 @@ end
 -- Tool calls
 
 --- The arguments of a tool call as JSON text, from either form in a message.
----@param call table
----@return string
 function read.arguments_json(call)
     if type(call.arguments) == "string" then return call.arguments end
     if call.arguments_json then return call.arguments_json end
@@ -122,8 +116,6 @@ function read.arguments_json(call)
 end
 
 --- The arguments of a tool call as a table that encodes as a JSON object.
----@param call table
----@return table
 function read.arguments(call)
     local arguments = call.arguments
     if type(arguments) == "string" or (arguments == nil and call.arguments_json) then
@@ -137,7 +129,6 @@ end
 ---@param id string?
 ---@param name string?
 ---@param arguments string|table|nil
----@return ponder.model.ToolCall
 function read.tool_call(id, name, arguments)
     local call = { id = id, name = name }
     if type(arguments) == "table" then
@@ -202,7 +193,6 @@ local TOO_LONG = { "maximum context length", "prompt is too long", "context size
     "exceeds? the [%a ]*context", "context window", "context length" }
 
 --- The error object inside a decoded reply or stream event, or nil if there is none.
----@param decoded any
 ---@return table|string|nil
 function read.error_object(decoded)
     local object = read.at(decoded, "error") or read.at(decoded, 1, "error") -- Gemini: a list
@@ -253,10 +243,7 @@ local function shorten(message)
 end
 
 --- The failure that an HTTP status and a body report.
----@param status integer
 ---@param headers table<string, string>
----@param body string
----@return ponder.model.Failure
 function read.failed_reply(status, headers, body)
     local decoded = json.decode(body)
     local object = read.error_object(decoded)
@@ -276,7 +263,6 @@ end
 ---@param decoded table contains the object
 ---@param object table|string
 ---@param headers table<string, string>
----@return ponder.model.Failure
 function read.failure(decoded, object, headers)
     local message = message_of(decoded, object)
     local known = classify(object, message)
@@ -292,7 +278,6 @@ function read.failure(decoded, object, headers)
 end
 
 --- What `m:complete` returns of a reply.
----@param reply ponder.model.Reply
 ---@param n integer? samples asked for
 ---@param returns any the option: nil for texts
 ---@return any text, value, or list of them if n > 1

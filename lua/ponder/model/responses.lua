@@ -185,7 +185,6 @@ end
 
 ---A provider that asks through this API.
 ---@param provider ponder.model.Provider of chat completions
----@return ponder.model.Provider
 function responses.of(provider)
     local own = {}
     for field, value in pairs(responses) do own[field] = value end

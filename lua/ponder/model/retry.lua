@@ -42,8 +42,6 @@ local BY_STATUS = {
 }
 
 --- The code of a reply that is not a success.
----@param status integer
----@return string code
 function retry.code_of_status(status)
     if BY_STATUS[status] then return BY_STATUS[status] end
     if status >= 500 then return "SERVER" end
@@ -52,7 +50,6 @@ function retry.code_of_status(status)
 end
 
 --- Reads a date of an HTTP header, in any of its forms, or RFC 3339.
----@param text string
 ---@return number? seconds since 1970
 function retry.parse_date(text)
     local year, month, day, time, fraction, zone =
@@ -85,7 +82,6 @@ end
 --- The wait before retry number n if the server does not request one.
 ---@param n integer 0 for the first retry
 ---@param random number in [0, 1)
----@return number ms
 function retry.backoff_ms(n, random)
     return math.min(FIRST_WAIT_MS * 2.0 ^ n, MAX_WAIT_MS) * (1 - JITTER * random)
 end
@@ -99,19 +95,13 @@ end
 ---@field cut boolean? a truncated stream
 
 --- A failure that was detected here.
----@param code string
----@param message string
 ---@param headers? table<string, string>
----@param status? integer
----@return ponder.model.Failure
 function retry.failure(code, message, headers, status)
     return { code = code, message = message, headers = headers or {}, status = status }
 end
 
 --- Whether and when to retry.
----@param failure ponder.model.Failure
 ---@param attempt integer attempts made so far, from 1
----@param max_retries integer
 ---@param now_s number wall clock, seconds since 1970
 ---@param random number in [0, 1)
 ---@return number? wait_ms nil: no retry
@@ -141,11 +131,8 @@ local function advice(target, problem)
 end
 
 --- The message of a failed call: the model, the server's message, status, attempts and URL.
----@param target ponder.model.Target
 ---@param problem {message: string, status: integer?, place: string?} place: in place of a status
----@param attempts integer
 ---@param why? string the reason why it was not tried again
----@return string
 function retry.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or problem.place or "no reply"
     local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400

@@ -27,18 +27,12 @@ local FIELD = "samples" -- of a task's context: the ponder.model.Samples that it
 ---@field own_seed integer? the first one that a call gave itself
 ---@field begun table
 
----@param item string
----@param epoch integer
 ---@param seed integer?
----@return ponder.model.Samples
 function samples.new(item, epoch, seed)
     return { item = item, epoch = epoch, seed = seed, own_seed = nil, begun = {} }
 end
 
 ---Calls `f(...)`, whose requests are such samples.
----@param here ponder.model.Samples
----@param f function
----@param ... any
 ---@return any ... results of `f`
 function samples.within(here, f, ...)
     return scheduler.with_context(FIELD, here, f, ...)
@@ -55,8 +49,6 @@ local function is_begun(begun, first, n)
 end
 
 ---Numbers a request that begins; see ponder.model.Place.
----@param here ponder.model.Samples
----@param request ponder.model.Request
 ---@return ponder.model.Place? place nil: `cache` is "shared"
 function samples.place(here, request)
     if request.cache == "shared" then
@@ -80,7 +72,6 @@ function samples.place(here, request)
 end
 
 ---The seed of a request in an evaluation: requests that are not equal have different ones, too.
----@param here ponder.model.Samples
 ---@param request ponder.model.Request with its place, without a seed; without a place, equal
 ---  requests have one seed
 ---@param own any the seed that its call gives

@@ -27,8 +27,6 @@ schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
 --- The tools of a request in OpenAI's form: `{type = "function", function = {name, description,
 --- parameters}}`. A tool with a `type` is already in the provider's form.
----@param tools table[]
----@return table[]
 function schema.functions(tools)
     local out = {}
     for i, one in ipairs(tools) do
@@ -66,7 +64,6 @@ end
 
 --- A copy in which `required = {}` is marked as a list: an unmarked empty table is an object in
 --- JSON.
----@param node any
 ---@param copies? table<table, table> of tables visited before
 ---@return any
 function schema.with_lists(node, copies)
@@ -181,7 +178,6 @@ local function shown(key) return quote.head(tostring(key), MAX_KEY_BYTES) end
 
 --- What is wrong with a schema: a field of the wrong type, a reference to no part of it, or one
 --- whose check would not end.
----@param root any
 ---@return string? message the first by its place: `properties.n: type must be ...`
 function schema.mistake(root)
     local seen, alternatives, place = {}, {}, {}
@@ -309,7 +305,6 @@ end
 --- Reads the option `returns`: a JSON schema, or shorthand for one: `"integer"`, `{"string"}` (a
 --- list), `{answer = "integer", steps = {"string"}}` (an object with these properties, all
 --- required, and no others), nested.
----@param returns any
 ---@return ponder.model.Format? format
 ---@return string? message if it is invalid
 function schema.returns(returns)
@@ -328,8 +323,6 @@ function schema.returns(returns)
 end
 
 --- The instruction for a model that does not support schemas.
----@param format ponder.model.Format
----@return string
 function schema.instruction(format)
     if not format.schema then return "Reply with one JSON object and nothing else." end
     return "Reply with one JSON value that fits this JSON schema, and nothing else:\n"
@@ -350,8 +343,6 @@ end
 
 --- Whether OpenAI's strict mode accepts a schema: objects must be closed and require all
 --- properties.
----@param node table
----@return boolean
 function schema.is_strict(node)
     local strict = true
     local function visit(sub)
@@ -367,7 +358,6 @@ function schema.is_strict(node)
 end
 
 --- The schema of a format as OpenAI takes it: strict where the user says so, or where it can be.
----@param format ponder.model.Format
 ---@return {name: string, schema: table, strict: boolean}? named nil: any JSON
 function schema.named(format)
     if not format.schema then return nil end
@@ -530,7 +520,6 @@ end
 
 --- Whether a decoded value fits a schema.
 ---@param value any from json.decode
----@param node table
 ---@return true? ok
 ---@return string? message the first mismatch: "reply.n must be number (got string)"; or that the
 ---  check takes too many steps
@@ -551,7 +540,6 @@ end
 
 --- Parses the JSON value in a text, which may be in a fence, and checks it against a format.
 ---@param text string?
----@param format ponder.model.Format
 ---@return any? value
 ---@return string? message
 function schema.parse(text, format)

@@ -52,7 +52,6 @@ local function load_function(path)
 end
 
 ---Loads the file of a model that is being opened.
----@param target ponder.model.Target
 ---@return boolean? ok
 ---@return string? message with file and line
 ---@package
@@ -99,7 +98,6 @@ local function with_traceback(message)
 end
 
 ---Answers a request.
----@param request ponder.model.Request
 ---@return any reply what the function returned; nil: it failed
 ---@return string? message
 ---@return string? code
@@ -122,8 +120,6 @@ function script.call(request)
 end
 
 ---Marks the reply, and emits the rest of its text as the last piece.
----@param request ponder.model.Request
----@param draft ponder.model.Draft
 ---@package
 function script.finish(request, draft)
     draft.scripted = true

@@ -40,12 +40,8 @@ local function read_reply(result, how)
 end
 
 ---Sends a request, and again as often as ponder.model.retry decides.
----@param client ponder.model.Client
----@param target ponder.model.Target
----@param how ponder.model.ServiceRequest
 ---@return table? decoded {} if the reply need not be JSON
 ---@return ponder.model.Failure? problem
----@return integer attempts
 ---@return ponder.net.Result result of the last one
 function service.ask(client, target, how)
     client.requests = client.requests + 1

@@ -50,9 +50,7 @@ return 1]]
 local SharedLimit = {}
 SharedLimit.__index = SharedLimit
 
----@param client ponder.redis.Client
 ---@param ... string identify the limit: server, model, key
----@return ponder.model.SharedLimit
 function shared_limit.new(client, ...)
     local hash = store.sha256(table.concat({ ... }, "\0"))
     return setmetatable({ client = client, keys = { redis.prefix "limits" .. hash } }, SharedLimit)
@@ -72,21 +70,18 @@ end
 
 ---Books a call.
 ---@param buckets table<string, { capacity: integer }> of a ponder.model.Gate
----@param cost ponder.model.Cost
 ---@return number? wait_ms nil: Redis is unreachable
 function SharedLimit:book(buckets, cost)
     return take(self, buckets, function(name) return cost[name] end)
 end
 
 ---The remaining pause that a server requested.
----@return number wait_ms
 function SharedLimit:server_wait()
     return take(self, {}) or 0
 end
 
 ---Cancels the booking of a call that was not sent. Does not wait.
 ---@param buckets table<string, { capacity: integer }>
----@param cost ponder.model.Cost
 function SharedLimit:unbook(buckets, cost)
     for name, bucket in pairs(buckets) do
         self.client:post("EVAL", TAKE, 1, self.keys[1], name, bucket.capacity,
@@ -96,15 +91,12 @@ end
 
 ---Corrects the booking of an ended call by its actual usage.
 ---@param bucket { capacity: integer } of tokens
----@param cost ponder.model.Cost
----@param used_tokens integer
 function SharedLimit:settle(bucket, cost, used_tokens)
     self.client:eval(TAKE, self.keys, "tokens", bucket.capacity,
         used_tokens - math.min(cost.tokens, bucket.capacity))
 end
 
 ---Pauses all calls, on all machines.
----@param ms number
 function SharedLimit:pause(ms)
     self.client:eval(PAUSE, self.keys, math.ceil(ms))
 end

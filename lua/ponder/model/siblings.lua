@@ -28,9 +28,7 @@ function Sibling:__close()
 end
 
 ---Waits until a request's turn among its siblings has come.
----@param client ponder.model.Client
 ---@param request ponder.model.Request with a prefix
----@return ponder.model.Sibling
 function siblings.join(client, request)
     local target, families = request.target, client.families
     local key = ("%s %s %s"):format(target.url, target.model, request.prefix)

@@ -19,7 +19,6 @@ local stream = {}
 ---@param take fun(self, event: table, name: string): string? adds an event; returns what is wrong
 ---@param plain? fun(data: string, name: string): string|false|nil the text of an event that has
 ---  nothing else
----@return ponder.model.StreamReader
 function stream.class(take, plain)
     local Reader = {}
     Reader.__index = Reader
@@ -51,9 +50,6 @@ function stream.class(take, plain)
 end
 
 --- Appends to a list in a field; ignores nil.
----@param into table
----@param field string
----@param piece any
 function stream.append(into, field, piece)
     if piece == nil then return end
     local pieces = into[field]
@@ -61,9 +57,6 @@ function stream.append(into, field, piece)
 end
 
 --- The sample with a number.
----@param self ponder.model.StreamReader
----@param number integer
----@return table
 function stream.sample(self, number)
     local sample = self.samples[number] or {}
     self.samples[number] = sample
@@ -72,8 +65,6 @@ end
 
 --- Adds pieces to a sample, and passes them on: the tokens with the text, else with the reasoning,
 --- else alone, with "".
----@param self ponder.model.StreamReader
----@param number integer
 ---@param text string?
 ---@param reasoning string?
 ---@param tokens table[]? with log probabilities
@@ -104,7 +95,6 @@ end
 --- Adds a piece of a call of a tool to a sample. A call's id and name come once, its arguments in
 --- pieces. Most servers number calls, some from 1. Others send each call in one piece, without a
 --- number or with 0: there a new id, or a name without one, starts a call.
----@param sample table
 ---@param piece any as decoded
 ---@return string? problem too many
 function stream.merge_call(sample, piece)
@@ -136,7 +126,6 @@ function stream.merge_call(sample, piece)
 end
 
 --- The calls of a sample, by number.
----@param calls table
 ---@return ponder.model.ToolCall[]
 function stream.merged_calls(calls)
     local sorted = table.move(calls, 1, #calls, 1, {})
@@ -153,8 +142,6 @@ end
 -- The reply
 
 --- A sample whose pieces are joined.
----@param sample table
----@return ponder.model.Sample sample
 function stream.joined(sample)
     for _, field in ipairs { "text", "reasoning", "refusal" } do
         sample[field] = sample[field] and table.concat(sample[field])
@@ -166,9 +153,6 @@ function stream.joined(sample)
 end
 
 --- The reply so far. It is complete if every sample has a finish_reason.
----@param self ponder.model.StreamReader
----@return ponder.model.Draft
----@return boolean
 function stream.finish(self)
     local samples, whole, last = {}, self.samples[1] ~= nil, 0
     for number in pairs(self.samples) do last = math.max(last, number) end

@@ -104,9 +104,7 @@ local function drain(transfer, on_event)
 end
 
 --- Sends a request and waits until the call has ended.
----@param opts ponder.net.SubmitOptions
 ---@param on_event? fun(name: string, data: string): boolean? for streams; true ends the call
----@return ponder.net.Result
 function Transport:send(opts, on_event)
     local t = scheduler.check(WAIT)
     local pump, message, code = pump_of(self)
@@ -128,15 +126,12 @@ end
 
 --- Sends a request without waiting, and ignores the reply. It is sent as soon as a task waits; if
 --- the process ends before, it is not sent.
----@param opts ponder.net.SubmitOptions
 function Transport:post(opts)
     local pump = pump_of(self)
     if pump then pump:submit(opts) end
 end
 
 --- Sets how many calls may be in flight to a URL's host.
----@param url string
----@param max_in_flight integer
 ---@return true?
 ---@return string? message
 ---@return string? code
@@ -159,13 +154,11 @@ function Transport:close()
 end
 
 --- A transport with connections of its own.
----@return ponder.model.Transport
 function transport.new() return setmetatable({ calls = {}, ended = 0 }, Transport) end
 
 local shared
 
 --- The transport that all open models of this process share.
----@return ponder.model.Transport
 function transport.shared()
     shared = shared or transport.new()
     return shared

@@ -76,7 +76,6 @@ local function stop_writing(self, message)
 end
 
 ---Opens the file, and creates it if it does not exist.
----@param path string
 ---@param warn fun(line: string)
 ---@return ponder.model.cache.File?
 ---@return string? message begins with the path

@@ -69,9 +69,6 @@ function flight.pause()
 end
 
 ---Waits until this process may ask, or until there is a reply.
----@param db ponder.store.Store
----@param key string
----@param holder string
 ---@param find fun(): any? the reply, once another process has it
 ---@return any? reply nil: ask, then call `flight.release`
 function flight.claim(db, key, holder, find)
@@ -91,9 +88,6 @@ function flight.claim(db, key, holder, find)
 end
 
 ---Lets other processes ask.
----@param db ponder.store.Store
----@param key string
----@param holder string
 function flight.release(db, key, holder)
     db:execute("DELETE FROM flights WHERE identity = ? AND holder = ?", key, holder)
 end

@@ -186,7 +186,6 @@ local function split_limits(url)
 end
 
 ---Connects to Redis; succeeds even if Redis cannot be reached at the moment.
----@param url string
 ---@param warn fun(line: string)
 ---@return ponder.model.cache.Shared?
 ---@return string? message
