@@ -1,6 +1,7 @@
 -- ponder.model.cache in a Redis: caches of many processes hold the same replies, and ask once.
 
 local cache = require "ponder.model.cache"
+local help = require "task_help"
 local model = require "ponder.model"
 local redis_server = require "redis_server"
 local shell = require "shell"
@@ -111,6 +112,21 @@ describe("a cache in Redis", function()
         end)
     end)
 
+    it("renews its claim until that is another's", function()
+        local replies <close> = assert(cache.open(server.url))
+        local client, leases = replies.backend.client, {}
+        replies.backend.client = { post = function() end, eval = function(_, _, keys, _, lease_ms)
+            leases[#leases + 1] = { task.now(), lease_ms }
+            return #keys == 2 and { "ask" } or #leases < 4 and 1 or 0
+        end }
+        help.run(function()
+            local _ <close> = replies.backend:claim "k"
+            task.sleep(100)
+        end)
+        assert.same({ { 0, 20000 }, { 5, 20000 }, { 10, 20000 }, { 15, 20000 } }, leases)
+        replies.backend.client = client
+    end)
+
     it("keeps no more than its URL allows, and forgets with age", function()
         task.run(function()
             local big = ("x"):rep(400000)
@@ -124,9 +140,13 @@ describe("a cache in Redis", function()
             local bytes = tonumber(server:cli "GET 'ponder:1:{cache}:bytes'")
             assert.is_true(bytes > 800000 and bytes <= 1 << 20)
             assert.is_true(a.ask({ sample = 5 }).cached)
+            for name, size in pairs { k = 1, l = (1 << 20) - bytes - 1 } do -- all of a MiB
+                a.cache.backend:keep(name, ("x"):rep(size))
+            end
+            assert.equal("4", server:cli "ZCARD 'ponder:1:{cache}:ages'")
             local b <close> = machine(server.url, function() return { text = big:rep(22) } end)
             b.ask { sample = 6 }
-            assert.equal("2", server:cli "ZCARD 'ponder:1:{cache}:ages'")
+            assert.equal("4", server:cli "ZCARD 'ponder:1:{cache}:ages'")
             local key = server:cli("KEYS '*reply*'"):match "%S+"
             local ttl = tonumber(server:cli("TTL '" .. key .. "'"))
             assert.is_true(ttl > 49 * 3600 and ttl <= 50 * 3600)
@@ -143,6 +163,11 @@ describe("a cache in Redis", function()
             assert.same({ "a run", "", "{}" }, { backend:payer "k", backend:payer "l",
                 backend:find "k" })
             assert.is_nil(backend:payer "m")
+            for name, more in pairs { n = 0, o = 1 } do -- the longest that is kept, and one more
+                local text = ("x"):rep((8 << 20) + more)
+                backend:keep(name, text)
+                assert.equal(more == 0 and text or nil, backend:find(name))
+            end
         end)
     end)
 

@@ -278,6 +278,7 @@ describe("the file", function()
             { #identity, provider, name, sample, input, output, cost })
         assert.truthy(request:find("Hello", 1, true))
         assert.is_true(math.abs(at - os.time()) < 100)
+        assert.equal(1, (db:row "PRAGMA user_version"))
     end))
 
     it("is refused and left alone if it is not a cache", function()
@@ -368,7 +369,8 @@ describe("the file", function()
 end)
 
 it("must be named in cache.open", function()
-    help.raises("cache.open: path must be a path or URL %(got nil%)", cache.open)
+    help.raises("^spec/[%w/_]+.lua:%d+: cache.open: path must be a path or URL %(got nil%)",
+        function() cache.open() end)
     help.raises('cache.open: path must be a path or URL %(got ""%)', cache.open, "")
     help.raises("cache.open: path must be a path or URL", cache.open, "a\0b")
 end)
