@@ -24,10 +24,10 @@ return {
         io = { prompt = "{{question}}", n = 3 }, -- of --model
         random = function(item, run)
             run:report("0")
-            local reply = model.open():chat(item.question)
+            local text = model.open():complete(item.question)
             if item.id == "i7" then error "raised i7" end
             if item.id == "i8" then return nil, "refused i8", "NO" end
-            return math.random() < 0.5 and reply.text or "x"
+            return math.random() < 0.5 and text or "x"
         end,
         tree = function()
             local r = search.run { initial_state = 1, strategy = "bfs", max_depth = 2,
