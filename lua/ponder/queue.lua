@@ -153,8 +153,8 @@ end
 ---@return table[]? list part of the job
 ---@return table<ponder.queue.Budget, true> backings
 local function budgets_around(self)
-    local list, backings, one = {}, {}, task_budget.current()
-    while one do
+    local list, backings = {}, {}
+    for _, one in ipairs(task_budget.all()) do
         local limits = one.limits
         if limits.max_calls or limits.max_total_tokens or limits.max_cost then
             local backing = one.backing or budgets.back(one, self.client,
@@ -162,7 +162,6 @@ local function budgets_around(self)
             self.exchange.backings[backing], backings[backing] = true, true
             table.insert(list, 1, backing:about())
         end
-        one = one.outer
     end
     return list[1] and list, backings
 end

@@ -51,7 +51,7 @@ budget.RULE = { type = "table", fields = budget.LIMITS }
 ---@field backing ponder.task.Backing?
 ---@field shared_as string? its name for other processes
 ---@field limits ponder.task.Limits
----@field outer ponder.task.Budget? the enclosing budget
+---@field around ponder.task.Budget[] this one and those around it, outwards
 ---@field limited boolean this budget, or an enclosing one, may refuse a call
 ---@field calls integer sent, including failed ones; all attempts of a call are one
 ---@field failed integer
@@ -83,8 +83,8 @@ Budget.__name = "ponder.task.Budget"
 
 -- Places a budget within another one.
 local function nest(self, outer)
-    local own = self.limits
-    self.outer = outer
+    local own, others = self.limits, outer and outer.around or {}
+    self.around = table.move(others, 1, #others, 2, { self })
     self.limited = outer and outer.limited
         or (own.max_calls or own.max_total_tokens or own.max_cost or own.timeout_ms) ~= nil
     return self
@@ -93,13 +93,20 @@ end
 ---@param limits ponder.task.Limits
 ---@return ponder.task.Budget
 function budget.new(limits)
-    return nest(setmetatable({ limits = limits, outer = nil, limited = nil }, Budget), nil)
+    return nest(setmetatable({ limits = limits, around = nil, limited = nil }, Budget), nil)
 end
 
 ---The innermost budget of the current task.
 ---@return ponder.task.Budget?
 function budget.current()
     return scheduler.context(FIELD)
+end
+
+---The budgets of the current task, outwards.
+---@return ponder.task.Budget[]
+function budget.all()
+    local innermost = budget.current()
+    return innermost and innermost.around or {}
 end
 
 ---Calls `f(...)` with an account of what is asked, besides the budgets in force: it counts each
@@ -112,13 +119,12 @@ end
 ---Whether a call needs a price: an enclosing budget limits the cost.
 ---@param message? string for a call without a price; kept in these budgets
 function budget.needs_price(message)
-    local one, needed = budget.current(), false
-    while one and one.limited do
+    local needed = false
+    for _, one in ipairs(budget.all()) do
         if one.limits.max_cost then
             needed = true
             one.unpriced_call = message or one.unpriced_call
         end
-        one = one.outer
     end
     return needed
 end
@@ -126,11 +132,11 @@ end
 ---The message of the first refusal, if one of the enclosing budgets is spent.
 ---@return string?
 function budget.spent()
-    local one = budget.current()
-    while one and not one.spent do
-        one = one.outer
+    for _, one in ipairs(budget.all()) do
+        if one.spent then
+            return one.spent
+        end
     end
-    return one and one.spent
 end
 
 -------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ local IN_CALL = "budget.call" -- in a task's context: true within a call that ho
 
 ---@class ponder.task.Hold one call; if it is closed without being settled (its task was cancelled),
 ---the estimate counts
+---@field private budgets ponder.task.Budget[] in force, outwards
 ---@field private open boolean it counts as in flight
 ---@field private in_call boolean? made within another call
 ---@field private again boolean? for another attempt of a call that counts already
@@ -41,7 +42,7 @@ local last_number = 0
 ---@return ponder.task.Hold
 function holds.new(innermost, need, of, samples)
     last_number = last_number + 1
-    return setmetatable({ innermost = innermost, need = need, of = of, samples = samples or 0,
+    return setmetatable({ budgets = innermost.around, need = need, of = of, samples = samples or 0,
         number = last_number, open = false, in_call = scheduler.context(IN_CALL) }, Hold)
 end
 
@@ -74,24 +75,22 @@ end
 -- Among the enclosing budgets: one that refuses the call, and its message; else one whose calls it
 -- must wait for; else nil.
 local function obstacle(hold)
-    local one, waits_for = hold.innermost, nil
-    while one do
+    local waits_for
+    for _, one in ipairs(hold.budgets) do
         local message, is_final = refusal(one, hold)
         if is_final then
             return one, message
         end
         waits_for = waits_for or message and one
-        one = one.outer
     end
-    return waits_for, nil
+    return waits_for
 end
 
 -- Counts a call as begun in all enclosing budgets.
 local function begin(hold)
     local reserved = type(hold.need) == "table" and hold.need or nil
     hold.open, hold.reserved = true, reserved
-    local one = hold.innermost
-    while one do
+    for _, one in ipairs(hold.budgets) do
         one.calls = one.calls + (hold.again and 0 or 1)
         one.samples = one.samples + hold.samples
         if one.clock and one.in_flight == 0 then
@@ -109,31 +108,23 @@ local function begin(hold)
         if one.on_change then
             one.on_change()
         end
-        one = one.outer
     end
     return hold
 end
 
--- The innermost of `one` and its enclosing budgets that is shared between processes.
-local function next_shared(one)
-    while one and not one.backing do
-        one = one.outer
-    end
-    return one
-end
-
--- Reserves in the shared budgets. Returns one that refuses, and its message.
+-- Reserves in the budgets that are shared between processes. Returns one that refuses, and its
+-- message.
 local function reserve_shared(hold)
-    local one = next_shared(hold.innermost)
     hold.shares = {}
-    while one do
-        local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call,
-            hold.again and 0 or 1)
-        if not reserved then
-            return one, message
+    for _, one in ipairs(hold.budgets) do
+        if one.backing then
+            local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call,
+                hold.again and 0 or 1)
+            if not reserved then
+                return one, message
+            end
+            table.insert(hold.shares, { one.backing, reserved })
         end
-        table.insert(hold.shares, { one.backing, reserved })
-        one = next_shared(one.outer)
     end
 end
 
@@ -148,9 +139,11 @@ end
 
 -- Tells the budgets within `full` that it has refused or cancelled one of their calls.
 local function cut(hold, full, message)
-    local one = hold.innermost
-    while one and one ~= full do
-        one.cut, one = message, one.outer
+    for _, one in ipairs(hold.budgets) do
+        if one == full then
+            return
+        end
+        one.cut = message
     end
 end
 
@@ -161,12 +154,12 @@ end
 ---@return string? message
 ---@return "BUDGET"? code
 function Hold:reserve()
-    if not self.innermost.limited then
+    if not self.budgets[1].limited then
         return begin(self)
     end
     while true do
         local full, message = obstacle(self)
-        if not full and (self.shares or not next_shared(self.innermost)) then
+        if not full and self.shares then
             return begin(self)
         elseif not full then
             full, message = reserve_shared(self) -- may wait: check again
@@ -196,10 +189,8 @@ function Hold:renew()
     self:settle(nil, nil)
     self.again = true
     local ok, message, code = self:reserve()
-    local one = not ok and self.innermost or nil
-    while one do
+    for _, one in ipairs(ok and {} or self.budgets) do
         one.failed = one.failed + 1
-        one = one.outer
     end
     return ok, message, code
 end
@@ -278,8 +269,7 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
     if usage then
         usage.implausible, usage.total_tokens = nil, usage.total_tokens or reported and tokens
     end
-    local one = self.innermost
-    while one do
+    for _, one in ipairs(self.budgets) do
         if is_refused then
             one.calls, one.samples = one.calls - 1, one.samples - self.samples
         end
@@ -317,7 +307,6 @@ function Hold:settle(usage, cost, failed, partial, is_refused)
         if one.on_change then
             one.on_change()
         end
-        one = one.outer
     end
 end
 
@@ -351,8 +340,8 @@ end
 
 -- The innermost budget that refuses calls with this message, whatever it has counted so far: calls
 -- in flight when it did may be played later.
-local function refused_by(one, message)
-    while one do
+local function refused_by(budgets, message)
+    for _, one in ipairs(budgets) do
         for what, limit in pairs { calls = one.limits.max_calls or false,
             tokens = one.limits.max_total_tokens or false, cost = one.limits.max_cost or false } do
             local start = limit and budget.refusal(what, limit, 0, 0):match "^.- is spent"
@@ -360,7 +349,6 @@ local function refused_by(one, message)
                 return one
             end
         end
-        one = one.outer
     end
 end
 
@@ -368,7 +356,7 @@ end
 ---@param need ponder.task.Need its upper bound
 function holds.refuse_again(need, message)
     local hold = holds.new(budget.current(), need)
-    local full = refused_by(hold.innermost, message) or obstacle(hold)
+    local full = refused_by(hold.budgets, message) or obstacle(hold)
     if full then
         cut(hold, full, message)
         budget.exhaust(full, message)

@@ -182,10 +182,8 @@ end
 ---@param map string the id of the queue object
 ---@param job integer number of the job that begins
 function shared.name(map, job)
-    local one, depth = budgets.current(), 0
-    while one do
-        one.shared_as = one.shared_as or ("budget:%s.%d.%d"):format(map, job, depth)
-        one, depth = one.outer, depth + 1
+    for depth, one in ipairs(budgets.all()) do
+        one.shared_as = one.shared_as or ("budget:%s.%d.%d"):format(map, job, depth - 1)
     end
 end
 
@@ -335,12 +333,11 @@ end
 ---Whether a shared budget in force here has refused a call, on any machine. It asks Redis: call it
 ---outside the recording.
 function shared.is_spent()
-    local one, spent = budgets.current(), budgets.spent() ~= nil
-    while one and not spent do
+    local spent = budgets.spent() ~= nil
+    for _, one in ipairs(budgets.all()) do
         local backing = one.backing
-        spent = backing ~= nil
+        spent = spent or backing ~= nil
             and backing.client:call("HEXISTS", backing.keys[1], "spent") == 1
-        one = one.outer
     end
     return spent
 end
