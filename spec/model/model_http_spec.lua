@@ -128,6 +128,13 @@ describe("over HTTP", function()
             assert.equal("TLS", code, message)
             local reply = chat(nil, { base_url = s.tls_url .. "/v1", ca_file = s.ca_file })
             assert.equal("ok", reply.text)
+            local trusting = require("ponder.model").client { transport = s.wire, config = {},
+                env = function(name) return name == "SSL_CERT_FILE" and s.ca_file or nil end }
+            reply = task.run(function()
+                return trusting.open("openai:m", { base_url = s.tls_url .. "/v1", api_key = KEY,
+                    proxy = "" }):chat { messages = HELLO }
+            end)
+            assert.equal("ok", reply.text)
         end)
 
         it("a stream that is reset has a partial reply", function()

@@ -62,6 +62,8 @@ environment.LIST = {
         about = "address of an LM Studio server (http://localhost:1234/v1)" },
     { name = "LMSTUDIO_API_KEY", kind = "key", provider = "lmstudio",
         about = "its key, if it needs one" },
+    { name = "SSL_CERT_FILE",
+        about = "PEM file of the authorities to trust, instead of the system's" },
     { name = "NO_COLOR", about = "if not empty, turns colours off" },
 }
 

@@ -195,7 +195,7 @@ end
 
 local ADVICE = {
     AUTH = "the server refused the key: check the variable that holds it",
-    TLS = "check the clock, and that the package ca-certificates is installed",
+    TLS = "check the clock, the package ca-certificates and $SSL_CERT_FILE",
     TIMEOUT = "check the network and the proxy ($https_proxy)",
     NOT_FOUND = "check the address: for most servers it ends in /v1",
     RATE_LIMITED = "wait a while, or check the account's limits",

@@ -4,6 +4,7 @@
 
 local task = require "ponder.task"
 local endpoints = require "ponder.model.endpoints"
+local file = require "ponder.base.file"
 local limit = require "ponder.model.limit"
 local name = require "ponder.model.name"
 local notice = require "ponder.base.notice"
@@ -201,10 +202,10 @@ end
 local ENDPOINT = { base_url = "string", headers = "table", secrets = "table" }
 
 -- The endpoint of a provider, or nil and a message. One without a server has none.
-local function configure(known, provider, opts, env, file)
+local function configure(known, provider, opts, env, from_file)
     local endpoint, message = {}, nil
     if provider.configure then
-        endpoint, message = provider.configure(opts, env, file)
+        endpoint, message = provider.configure(opts, env, from_file)
     end
     if endpoint == nil and message then return nil, message end
     for _, field in ipairs(options.names(ENDPOINT)) do
@@ -228,6 +229,18 @@ local function set_batch(target, opts, by_flag)
     target.full_rates, target.rates = target.rates, price.in_batch(target.rates)
 end
 
+-- Where systems keep the authorities that they trust; libcurl looks at the first place only.
+local AUTHORITIES = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" }
+
+local function find_authorities(env)
+    local given = env "SSL_CERT_FILE"
+    for i = 1, given and 0 or #AUTHORITIES do
+        if file.exists(AUTHORITIES[i]) then return i > 1 and AUTHORITIES[i] or nil end
+    end
+    return given
+end
+
 --- The target for a name and options.
 ---@param text string?
 ---@param opts table checked options of model.open
@@ -243,13 +256,13 @@ function Client:target(text, opts, check)
             ("the config file's providers.%s must be a table of options"):format(known), known)
     end
     local provider = self.providers[known]
-    local file = overlay(provider_settings, settings.defaults)
-    local ok, all = pcall(check, overlay(mine, file))
+    local from_file = overlay(provider_settings, settings.defaults)
+    local ok, all = pcall(check, overlay(mine, from_file))
     if not ok then
         name.refuse(name.config_path(self.env), all,
             all:match 'unknown option "([^"]+)"' or all:match "opts%.([%w_]+)")
     end
-    local endpoint, message = configure(known, provider, mine, self.env, file)
+    local endpoint, message = configure(known, provider, mine, self.env, from_file)
     if not endpoint then return nil, message end
     mine = all
     local headers, problem = set_headers(endpoint.headers, mine.headers)
@@ -265,7 +278,7 @@ function Client:target(text, opts, check)
     local target = { provider = provider, label = known .. ":" .. model, name = known,
         model = model, base_url = endpoint.base_url, other_url = endpoint.other_url,
         is_home = endpoint.is_home, headers = headers, key_from = endpoint.key_from,
-        ca_file = mine.ca_file, proxy = mine.proxy,
+        ca_file = mine.ca_file or find_authorities(self.env), proxy = mine.proxy,
         redactor = redact.new(endpoint.secrets, headers) }
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())
