@@ -40,7 +40,6 @@ function ask.parse(_, list)
     return {}, list
 end
 
----See ponder.cli.shared.main.
 function ask.run(_, arguments)
     local path, own = strategy_of(arguments), options.merge({}, ask)
     own.parse, own.run, own.own_help = nil, answer, nil

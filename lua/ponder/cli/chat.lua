@@ -234,7 +234,6 @@ local function ask(opts, m, conversation, call, box)
     return 1, ("%s [%s]"):format(message, code)
 end
 
----See ponder.cli.shared.main.
 function chat.run(opts, operands, list)
     cli.refuse(opts.max_tool_round_trips and not opts.tools and not opts.mcp
         and "--max-tool-round-trips needs --tools or --mcp")

@@ -153,7 +153,6 @@ local function answer(shell, words)
     return files and 0 or 1
 end
 
----See ponder.cli.shared.main.
 function completion.run(_, operands, list)
     local shell = operands[1]
     if not SCRIPTS[shell] or operands[2] and list[2] ~= "--" then

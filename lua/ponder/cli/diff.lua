@@ -195,7 +195,6 @@ local function write_all(w, found)
     w:line(found.same and "Same outcome." or "Different outcomes.")
 end
 
----See ponder.cli.shared.main.
 function diff.run(opts, operands)
     cli.check_modes(diff, opts, opts.json and "--json" or "")
     return opened.run(2, operands, function(a, b)

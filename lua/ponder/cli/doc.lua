@@ -56,7 +56,6 @@ local function hint(name, names)
     return options.hint(name, names, "%s")
 end
 
----See ponder.cli.shared.main.
 function doc.run(opts, operands)
     local name = operands[1]
     cli.refuse(name and (opts.all and "--all lists modules: leave out the name"

@@ -340,7 +340,6 @@ local function report(given, findings)
     end
 end
 
----See ponder.cli.shared.main.
 function doctor.run(given, operands)
     for _, operand in ipairs(operands) do
         cli.expect(redis.is_url(operand), "expected no argument, or redis://...")

@@ -159,9 +159,7 @@ for a usage error.]]
 -- ---- the evaluation's file ----
 
 ---The evaluation that a file returns. Errors of the file propagate.
----@param path string
 ---@param given table the flags, which the file gets
----@return table
 function command.load_file(path, given)
     if given.untrusted then
         return cli.need(confined.load(path, "evaluation", { model = given.model }, given))
@@ -198,10 +196,8 @@ function command.prepare(given, path)
 end
 
 ---The options of runs that flags give.
----@param given table
 ---@param path string of the evaluation
 ---@param names string[] of flags whose options have the same names
----@return table
 function command.run_options(given, path, names)
     local budget = options.pick(given, { "max_cost", "max_calls", "max_total_tokens" })
     budget.timeout_ms = given.timeout
@@ -491,7 +487,6 @@ local function misuse(given, operands)
     end
 end
 
----See ponder.cli.shared.main.
 command.run = limits.with_models(function(given, operands, list)
     confined.check(given, BUDGETS)
     cli.refuse(misuse(given, operands))

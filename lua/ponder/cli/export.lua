@@ -45,7 +45,6 @@ local function has_search(log, number)
     return false
 end
 
----See ponder.cli.shared.main.
 function export.run(opts, operands)
     opts.format = opts.format or opts.otlp and "otlp"
     cli.expect(opts.format, "expected --format " .. table.concat(FORMATS, "|"))

@@ -150,7 +150,6 @@ local function edit_of(past, opts)
         prompt = opts.ask and text }))
 end
 
----See ponder.cli.shared.main.
 function fork.run(opts, operands)
     cli.refuse(misuse(opts))
     local past = cli.need(rerun.open(operands[1], "read"))

@@ -50,7 +50,6 @@ Shows the --help of a command, or one of these topics:
 
 ponder doc is the reference of the library.]]
 
----See ponder.cli.shared.main.
 function help.run(_, operands)
     if not operands[1] then
         print(cli.help(args.columns()))

@@ -334,7 +334,6 @@ local function convert(from, path)
     return 0
 end
 
----See ponder.cli.shared.main.
 function init.run(given, operands)
     if given.from then
         cli.refuse(operands[2] and "expected one file: ponder init --from FILE [FILE]")

@@ -169,7 +169,6 @@ local function time_of(when)
     return seconds and host.time() - seconds
 end
 
----See ponder.cli.shared.main.
 function log.run(opts, operands)
     opts.since = opts.since and cli.expect_flag("--since", time_of(opts.since),
         ("expected a date such as 2026-11-22, or a time such as 12h or 7d (got %s)"):format(

@@ -12,7 +12,6 @@ ponder man
 Prints the manual page, ponder.1, in roff. `make install` installs it; `ponder man | man -l -` shows
 it.]]
 
----See ponder.cli.shared.main.
 function man.run()
     io.write((host.embedded("doc/ponder.1")))
     return 0

@@ -122,7 +122,6 @@ local function serve(made, out)
     session:close()
 end
 
----See ponder.cli.shared.main.
 function mcp.run(given, operands, arguments)
     local status = policies.begin("mcp", given, operands, arguments)
     if status then

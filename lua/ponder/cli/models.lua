@@ -26,7 +26,6 @@ file.]]
 
 local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 
----See ponder.cli.shared.main.
 function models.run(opts, operands)
     model.config() -- raises if it is broken
     local providers, wanted = {}, operands[1]

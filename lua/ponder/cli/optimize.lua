@@ -294,7 +294,6 @@ local function measure(given, path)
     return show(given, path, target, result)
 end
 
----See ponder.cli.shared.main.
 command.run = limits.with_models(function(given, operands, list)
     cli.expect(#operands == 1, "expected one file: ponder optimize [OPTION...] FILE")
     eval.prepare(given, operands[1])

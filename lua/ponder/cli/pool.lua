@@ -115,7 +115,6 @@ local function encode(line)
     return json.encode(out)
 end
 
----See ponder.cli.
 function command.run(opts, operands)
     cli.expect(operands[1] == "record" and not operands[3], "expected: ponder pool record [LOG]")
     cli.expect_flag("--field", not (opts.field == "id" or opts.field == "input"

@@ -185,7 +185,6 @@ function commands.check(operand)
     return status
 end
 
----See ponder.cli.shared.main.
 function prompts.run(opts, operands)
     local command = commands[operands[1] or "list"]
     check_known(command, "command", operands[1] or "list", prompts.words)

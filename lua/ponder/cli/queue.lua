@@ -178,7 +178,6 @@ local function handle_dead(client, given)
     return 0
 end
 
----See ponder.cli.shared.main.
 function command.run(given, operands)
     cli.refuse(given.watch and given.json and "--watch or --json, not both")
     local mode = ""

@@ -187,7 +187,6 @@ local function step()
     return true
 end
 
----See ponder.cli.shared.main.
 function repl.run(opts)
     if opts.verbose then
         require("ponder.model.verbose").start()

@@ -17,7 +17,6 @@ NOT_IN_REPLAY, which names them. FILE is a path, or the name or number of a run 
 without it, the newest run. In the log of a server FILE#3 answers the request of the third run
 again, and prints the answer.]]
 
----See ponder.cli.shared.main.
 function replay.run(opts, operands)
     local past = cli.need(rerun.open(operands[1], "read"))
     cli.refuse(past:refusal("replay", opts.trust), 1)

@@ -38,7 +38,6 @@ local function fork_option(arguments)
     end
 end
 
----See ponder.cli.shared.main.
 function resume.parse(name, list, rules)
     local opts, operands = args.parse(name, list, rules)
     local misplaced = not opts and fork_option(list)
@@ -49,7 +48,6 @@ function resume.parse(name, list, rules)
     return opts, operands
 end
 
----See ponder.cli.shared.main.
 function resume.run(opts, operands)
     local past = cli.need(rerun.open(operands[1], "write", opts.sync))
     cli.refuse(past:refusal("resume", opts.trust), 1)

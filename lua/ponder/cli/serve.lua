@@ -164,7 +164,6 @@ local function prepare(given, operands, page)
     return made
 end
 
----See ponder.cli.shared.main.
 function serve.run(given, operands, arguments)
     cli.refuse(not logged.is_played() and (#operands == 0
         and "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"

@@ -178,7 +178,6 @@ local function view_of(opts)
     return chosen or "summary"
 end
 
----See ponder.cli.shared.main.
 function show.run(opts, operands)
     local view = view_of(opts)
     return opened.run(1, operands, function(log)

@@ -20,7 +20,6 @@ after `ponder trust ./prompts`. Trust ends when one of the directory's Lua files
 requires that you own the directory and its files and that nobody else may write them. The list of
 trusted directories is in $XDG_STATE_HOME/ponder.]]
 
----See ponder.cli.shared.main.
 function command.run(opts, operands)
     local at = operands[1]
     cli.refuse(opts.list and (at or opts.remove) and "--list does not take a directory"

@@ -82,7 +82,6 @@ local function open_browser(url)
     return setmetatable({}, { __close = function() os.remove(path) end })
 end
 
----See ponder.cli.shared.main.
 function view.run(opts, operands)
     local address, is_local = opts.listen, guard.is_local(opts.listen)
     cli.expect_flag("--listen", is_local ~= nil and not address:find "^unix:",

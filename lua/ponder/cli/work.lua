@@ -96,7 +96,6 @@ local function serve_queue(given, client, reader, script)
     return ok and 0 or 1, not ok and message or nil
 end
 
----See ponder.cli.shared.main.
 function command.run(given, operands, list)
     policies.print_to_stderr()
     cli.expect(given.script, "expected --script FILE, which returns functions")

@@ -6,8 +6,6 @@ local quote = require "ponder.quote"
 local amount = {}
 
 ---Formats seconds: 0.4 s, 12 s, 3 min 5 s.
----@param s number
----@return string
 function amount.seconds(s)
     if s < 10 then
         return ("%.1f s"):format(s)
@@ -18,8 +16,6 @@ function amount.seconds(s)
 end
 
 ---Formats a count: 950, 3.4k, 12k, 1.2M; "?" if unknown.
----@param n integer?
----@return string
 function amount.count(n)
     if not n then
         return "?"
@@ -34,8 +30,6 @@ function amount.count(n)
 end
 
 ---Formats money: $12.30, $0.042, $0.00031; "?" if unknown.
----@param usd number?
----@return string
 function amount.money(usd)
     if not usd then
         return "?"
@@ -59,7 +53,6 @@ end
 ---@param of {calls: integer?, estimated_tokens: integer?, unmetered: integer?} unmetered: calls
 ---  whose tokens are unknown
 ---@param tokens integer? the sum
----@return string
 function amount.tokens(of, tokens)
     return of.calls == 0 and "-"
         or sum(amount.count, tokens, of.estimated_tokens, of.unmetered)
@@ -68,23 +61,17 @@ end
 ---The cost of calls: "$0.042", "~$0.042", "$0.042+?", "?"; "-" without calls.
 ---@param of {calls: integer?, cost: number?, estimated_cost: number?, unpriced: integer?} unpriced:
 ---  calls whose cost is unknown
----@return string
 function amount.cost(of)
     return of.calls == 0 and "-" or sum(amount.money, of.cost, of.estimated_cost, of.unpriced)
 end
 
 ---A score: 0.80; "-" if there is none.
----@param score number?
----@return string
 function amount.score(score)
     return score and ("%.2f"):format(score) or "-"
 end
 
 ---A number of things: "1 call", "3.4k calls".
----@param n integer
----@param one string
 ---@param many? string default one .. "s"
----@return string
 function amount.of(n, one, many)
     return ("%s %s"):format(amount.count(n), n == 1 and one or many or one .. "s")
 end
@@ -93,7 +80,6 @@ end
 ---"8.1 s"}`.
 ---@param spent ponder.task.Budget
 ---@param seconds number since the run began
----@return string[]
 function amount.spent(spent, seconds)
     local facts = { amount.of(spent.calls, "call") }
     for _, one in ipairs { "failed", "in_flight" } do
@@ -111,23 +97,18 @@ end
 ---A point in time in local time.
 ---@param at number seconds since 1970
 ---@param format? string of os.date, default "%Y-%m-%d %H:%M:%S"
----@return string
 function amount.when(at, format)
     local ok, text = pcall(os.date, format or "%Y-%m-%d %H:%M:%S", math.floor(at))
     return ok and text or "?"
 end
 
 ---Seconds after the start: "+12.503".
----@param at number?
----@param start number
----@return string
 function amount.after(at, start)
     return at and ("%+.3f"):format(at - start) or "-"
 end
 
 ---The command line, quoted for a shell.
 ---@param run {command: string, arguments: any}
----@return string
 function amount.command(run)
     local words = { "ponder", run.command }
     for _, word in ipairs(type(run.arguments) == "table" and run.arguments or {}) do

@@ -48,8 +48,6 @@ local function all_lines(before, after)
 end
 
 ---The removed and the added lines, in order.
----@param before string
----@param after string
 ---@return {mark: "-"|"+", line: integer, text: string}[] lines `line`: its number in its own text
 function changed.lines(before, after)
     local found = {}
@@ -63,10 +61,7 @@ end
 local CONTEXT = 3 -- equal lines around a change
 
 ---The differences of two texts in unified form.
----@param before string
----@param after string
 ---@param from string name of the first
----@param to string
 ---@return string text "" if they are equal
 function changed.unified(before, after, from, to)
     local all, out, at = all_lines(before, after), { "--- " .. from, "+++ " .. to }, 1

@@ -27,7 +27,6 @@ local function short(path)
 end
 
 ---The log of the current run and, after an interruption, the command that continues it.
----@param was_interrupted boolean
 ---@return string[] facts at most two
 function closing.of(was_interrupted)
     local path = logged.path()
@@ -102,7 +101,6 @@ function RunLine:draw()
 end
 
 ---Writes the closing line of a run, if it has called a model.
----@param was_interrupted boolean
 function RunLine:write(was_interrupted)
     self:clear()
     local run = logged.current()
@@ -140,7 +138,6 @@ end
 
 ---Calls f(...), then writes the closing line, also if f raises.
 ---@param name string of the command
----@param f function
 ---@param ... any its arguments
 ---@return any ... its results
 function closing.around(name, f, ...)

@@ -199,8 +199,6 @@ end
 ---@field searches table[] of nodes the first 10,000 are listed, too
 
 ---Compares two runs.
----@param log_a ponder.log.Reader
----@param log_b ponder.log.Reader
 ---@param opts? {pairs: boolean?} pairs: searches have `pairs`, the ids of equal nodes
 ---@return ponder.show.Comparison
 function compare.of(log_a, log_b, opts)

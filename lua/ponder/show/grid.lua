@@ -98,7 +98,6 @@ end
 ---One row as a line.
 ---@param row table a text, or {text, colour}, for each column
 ---@param color? string of the whole line
----@return string
 function Grid:line(row, color)
     local parts = {}
     for place, i in ipairs(self.kept) do
@@ -116,7 +115,6 @@ function Grid:line(row, color)
 end
 
 ---The titles as a line.
----@return string
 function Grid:head()
     local titles = {}
     for i, column in ipairs(self.columns) do
@@ -126,8 +124,6 @@ function Grid:head()
 end
 
 ---Titles and rows.
----@param rows table[]
----@return string[]
 function Grid:lines(rows)
     local lines = { self:head() }
     for i, row in ipairs(rows) do

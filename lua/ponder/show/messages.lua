@@ -112,7 +112,6 @@ function messages.output(reply)
 end
 
 ---Text unchanged, other values as JSON; nil for null and for values that cannot be JSON.
----@param value any
 ---@return string?
 function messages.as_text(value)
     if value == nil or value == json.null or type(value) == "string" then
@@ -123,8 +122,6 @@ function messages.as_text(value)
 end
 
 ---The parts of a message as one text; a tool call is its name and JSON.
----@param parts table[]
----@return string
 function messages.text(parts)
     local lines = {}
     for i, part in ipairs(parts) do

@@ -85,7 +85,6 @@ local NOTHING = { calls = 0, failed = 0, tokens = 0, cost = 0, unpriced = 0 }
 
 ---A short summary: `{"7 thoughts", "best 0.80", "12 calls", "3.4k tokens", "$0.021",
 ---"8.1 s"}`.
----@return string[]
 function Progress:facts()
     local facts = {}
     if self.thoughts then

@@ -47,7 +47,6 @@ local function read(path, uri)
 end
 
 ---The catalog of a log's runs.
----@param path string
 ---@return ponder.mcp.Catalog
 function resources.of(path)
     return {

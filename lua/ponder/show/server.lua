@@ -61,7 +61,6 @@ end
 ---The URL of the page, with its token.
 ---@param address string of the server
 ---@param run string? NAME#3: the page of that run
----@return string
 function Page:url(address, run)
     return ("http://%s/?token=%s%s"):format(address, self.token,
         run and "&run=" .. escape(run) or "")
@@ -215,8 +214,6 @@ end
 -------------------------------------------------------------------------------
 
 ---Answers a request, if it is for the page.
----@param server ponder.serve.Server
----@param r ponder.http.Request
 ---@return boolean answered false: not for the page
 function Page:handle(server, r)
     local route = ROUTES[r.path]

@@ -305,7 +305,6 @@ function Spans:envelope()
 end
 
 ---The spans of a log.
----@param log ponder.log.Reader
 ---@param content? boolean with prompts and replies
 ---@return ponder.show.Spans
 function spans.of(log, content)

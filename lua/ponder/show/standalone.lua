@@ -38,7 +38,6 @@ end
 ---@param name string "runs", "run", "compare" or "evaluation"
 ---@param data any JSON values
 ---@param live boolean? the page is served, and may connect to its server
----@return string
 function standalone.page(name, data, live)
     local style, libraries, own = {}, {}, {}
     for _, parts in ipairs { EVERY, PAGES[name] } do

@@ -17,9 +17,7 @@ Style.__index = Style
 local CODES = { bold = "1", dim = "2", red = "31", green = "32", yellow = "33" }
 
 ---A text in a colour, if the output has colours.
----@param s string
 ---@param color? "bold"|"dim"|"red"|"green"|"yellow"
----@return string
 function Style:paint(s, color)
     if not self.color or not color or s == "" then
         return s
@@ -36,13 +34,11 @@ function Style:size()
 end
 
 ---The columns of a line; elsewhere than on a terminal it may have any length.
----@return integer
 function Style:width()
     return self.is_terminal and self:size() - 1 or math.maxinteger
 end
 
 ---The mark at the end of a truncated text.
----@return string
 function Style:mark()
     return self.unicode and "…" or "..."
 end
@@ -60,7 +56,6 @@ end
 
 ---The style of standard error (2) or output (1). `NO_COLOR` (no-color.org) and `TERM=dumb` turn
 ---colours off, the latter redrawing too.
----@param fd integer
 ---@param parts? {env: (fun(name: string): string?)?, is_terminal: boolean?, measure:
 ---(fun(): integer?, integer?)?} for specs
 ---@return ponder.show.Style

@@ -52,7 +52,6 @@ local function calls_of(p)
 end
 
 ---The lines to show, as plain text.
----@return string[]
 function View:lines()
     local p, style = self.progress, self.style
     local columns, rows = style:size()

@@ -19,17 +19,12 @@ end
 text.safe = quote.terminal
 
 ---Sanitizes a text as one line: line breaks and runs of spaces become one space.
----@param s string
----@return string
 function text.line(s)
     return (text.safe(s):gsub("%s+", " "):gsub("^ ", ""):gsub(" $", ""))
 end
 
 ---Cuts a line at `columns`, with a mark at the end if it was longer.
----@param s string
----@param columns integer
 ---@param mark? string default "..."
----@return string
 function text.cut(s, columns, mark)
     mark = mark or "..."
     local bytes = terminal.fit(s, columns)
@@ -59,8 +54,6 @@ end
 
 ---Wraps a text into lines of at most `columns`, at spaces if possible.
 ---@param s string from `text.safe`
----@param columns integer
----@return string[]
 function text.wrap(s, columns)
     local lines = {}
     local _, last = s:find "^.*%S"
@@ -79,11 +72,7 @@ function text.wrap(s, columns)
 end
 
 ---Joins pieces with commas, on as few lines as possible.
----@param pieces string[]
----@param columns integer
 ---@param indent string of all lines but the first
----@param mark? string
----@return string[]
 function text.flow(pieces, columns, indent, mark)
     local lines = {}
     for _, piece in ipairs(pieces) do

@@ -180,8 +180,6 @@ end
 
 ---The lines of a drawing.
 ---@param root ponder.show.TreeItem
----@param style ponder.show.Style
----@return string[]
 function tree.lines(root, style)
     local columns = style:size() - 1
     local below = measure(root)

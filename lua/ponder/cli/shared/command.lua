@@ -242,7 +242,6 @@ end
 
 ---Makes the command of a strategy.
 ---@param name string the command's
----@param library ponder.strategy.Library
 ---@param texts {summary: string, about: string, call: string?} summary: a line for `ponder --help`;
 ---  about: for `ponder NAME --help`; call: the synopsis, default NAME
 ---@param own table<string, ArgumentRule>? flags of this command only

@@ -95,7 +95,6 @@ local function options_of(given)
 end
 
 ---Loads a script for many calls, whose time the command limits. Its output goes to standard error.
----@param path string
 ---@param form "policies"|"evaluation"|"functions"
 ---@param argument any data
 ---@param given table the flags
@@ -114,9 +113,6 @@ function confined.load(path, form, argument, given)
 end
 
 ---A function that runs a script in its own process, like the chunk of a script.
----@param text string
----@param name string
----@param arguments string[]
 ---@param given table the flags; `refused` is set to the reason if the script is stopped
 ---@return function
 function confined.chunk(text, name, arguments, given)

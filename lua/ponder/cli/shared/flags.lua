@@ -24,8 +24,6 @@ local WITHOUT_FLAG = { api_key = true, prompts = true, tools = true, budget = tr
 local FLAGS = { keep = "keep_share", batch = "round_size" }
 
 ---The flag of an option, for messages.
----@param name string
----@return string
 function flags.flag(name)
     return args.flag(FLAGS[name] or name)
 end
@@ -182,7 +180,6 @@ local function names_of(section, rules, by_group)
 end
 
 ---The flags of a strategy's options.
----@param list ponder.strategy.Option[]
 ---@param own table<string, ArgumentRule> flags that are not options
 ---@return table<string, ArgumentRule> rules
 ---@return {title: string, names: string[]}[] sections

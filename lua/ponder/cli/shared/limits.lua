@@ -66,7 +66,6 @@ function limits.cache(place)
 end
 
 ---Whether the run continues from its log.
----@return boolean
 function limits.is_resumed()
     local run = logged.current()
     return run ~= nil and run.kind == "resume"
@@ -140,8 +139,6 @@ end
 ---Calls `f(...)` within the limits of the flags.
 ---@param given table the flags
 ---@param handler fun(err: any): any for xpcall
----@param f function
----@param ... any
 ---@return boolean ok
 ---@return any result the first result of `f`, or the error
 ---@return string? refusal if a limit ended it: one line that names the limit

@@ -55,7 +55,6 @@ end
 
 ---The prompt of a command: standard input if it is not a terminal, then the operands. `-` alone
 ---reads standard input even from a terminal. Ends the command if it cannot be read or is not UTF-8.
----@param operands string[]
 ---@return string prompt "" if there is none
 ---@return string? input what was read, for the log
 function logging.prompt(operands)
@@ -74,7 +73,6 @@ end
 ---Begins the run log of a command, unless --no-log is given. Ends the command if the options are
 ---wrong or the log cannot be written.
 ---@param given table<string, any> the parsed options
----@param about ponder.log.About
 ---@param how? {adds: boolean?, at_once: boolean?} see ponder.log.Options
 function logging.begin(given, about, how)
     local is_played = logged.is_played()

@@ -40,7 +40,6 @@ local getmetatable = getmetatable
 local stderr = io.stderr
 
 ---The commands: the embedded modules ponder.cli.NAME, sorted.
----@return string[]
 function cli.names()
     local names = {}
     for _, file in ipairs(host.embedded_names()) do
@@ -82,7 +81,6 @@ function cli.command(fields, list)
 end
 
 ---The options of a command in the sections of its --help.
----@param name string
 ---@return {title: string?, names: string[]}[]
 function cli.sections(name)
     return sections_of(name, require("ponder.cli." .. name))
@@ -124,7 +122,6 @@ end
 
 ---The text of `ponder --help`.
 ---@param columns? integer default 80
----@return string
 function cli.help(columns)
     local title, lists, rest = cli.overview()
     local parts, statuses = { args.fill(title, columns) }, {}
@@ -152,9 +149,6 @@ local function with_examples(name, about, columns)
 end
 
 ---The text of a command's --help, for standard output.
----@param name string
----@param command table
----@return string
 function cli.usage_of(name, command)
     local columns = args.columns()
     return args.usage(with_examples(name, command.about, columns), command.rules or {},
@@ -162,14 +156,12 @@ function cli.usage_of(name, command)
 end
 
 ---The text of `ponder NAME --help`.
----@param name string
 ---@return string? usage nil: unknown command
 function cli.usage(name)
     return is_command(name) and cli.usage_of(name, require("ponder.cli." .. name)) or nil
 end
 
 ---Prints one line on standard error, safe for a terminal.
----@param message string
 ---@return integer status 2, for `return cli.usage_error(...)`
 function cli.usage_error(message)
     stderr:write(quote.terminal(message), "\n")
@@ -178,7 +170,6 @@ end
 
 ---Prints "NAME: MESSAGE" on standard error, safe for a terminal.
 ---@param name string of the command: "ponder show"
----@param message string
 ---@return integer status 1, for `return cli.fail(...)`
 function cli.fail(name, message)
     stderr:write(name, ": ", quote.terminal(message), "\n")
@@ -188,7 +179,6 @@ end
 local End = {} -- metatable of what ends a command
 
 ---Ends the command with a message, if there is one. Call it within the `run` of a command.
----@param message string?
 ---@param status? integer default 2
 function cli.refuse(message, status)
     if message then
@@ -198,7 +188,6 @@ end
 
 ---Ends the command if a flag is given that does nothing in the chosen mode. A flag counts in the
 ---modes that its rule has as `modes`, or in all.
----@param command table
 ---@param given table its flags
 ---@param mode string as it is written, "--retry"; "" is the mode without such a word
 function cli.check_modes(command, given, mode)
@@ -214,16 +203,13 @@ end
 
 ---Like `refuse`, for what is wrong with the value of a flag.
 ---@param flag string "--cache": the message begins with it
----@param problem string?
 function cli.refuse_flag(flag, problem)
     cli.refuse(problem and ("%s: %s"):format(flag, problem))
 end
 
 ---Ends the command with status 2 and a message unless a value is true, as `assert` does: for the
 ---results of functions that return nil and a message.
----@param value any
 ---@param message string? what is wrong with the command line
----@param ... any
 ---@return any ... its arguments
 function cli.expect(value, message, ...)
     cli.refuse(not value and message)
@@ -232,9 +218,7 @@ end
 
 ---Like `expect`, for the value of a flag.
 ---@param flag string "--cache": the message begins with it
----@param value any
 ---@param message string? what is wrong with it
----@param ... any
 ---@return any ... its arguments but the flag
 function cli.expect_flag(flag, value, message, ...)
     cli.refuse_flag(flag, not value and message)
@@ -248,10 +232,7 @@ local MISNAMED = { NOT_FOUND = true, UNREADABLE = true, NOT_A_LOG = true, EXISTS
 
 ---Like `expect`, for what is tried: status 1, but 2 if the code says that the command line is
 ---wrong.
----@param value any
 ---@param message string? why the command failed
----@param code string?
----@param ... any
 ---@return any ... its arguments
 function cli.need(value, message, code, ...)
     cli.refuse(not value and message, MISNAMED[code] and 2 or 1)
@@ -260,29 +241,23 @@ end
 
 ---Like `need`; the message begins with the name of a flag or of what it is about.
 ---@param flag string "--tools"
----@param value any
----@param message string?
----@param code string?
 ---@return any value
 function cli.need_flag(flag, value, message, code)
     return (cli.need(value, not value and ("%s: %s"):format(flag, message), code))
 end
 
 ---Prints a value as one line of JSON, safe for a terminal.
----@param value any
 function cli.print_json(value)
     io.stdout:write(quote.terminal_json(require("ponder.json").encode(value)), "\n")
     io.stdout:flush()
 end
 
 ---Prints lines.
----@param lines string[]
 function cli.print_lines(lines)
     io.stdout:write(concat(lines, "\n"), lines[1] and "\n" or "")
 end
 
 ---The directory of a script.
----@param path string
 ---@return string? directory absolute; nil: it has none (a pipe)
 function cli.directory_of(path)
     local absolute = host.absolute(path)
@@ -309,8 +284,6 @@ end
 
 ---Merges the tracebacks in a message (each protected call may add one) into one: the script's
 ---frames first, then those of ponder's functions that the script called.
----@param message string
----@return string
 function cli.order_traceback(message)
     local lines, frames, own, block, any = {}, {}, {}, nil, false
     for line in gmatch(message .. "\n", "(.-)\n") do
@@ -333,7 +306,6 @@ end
 
 ---Adds a traceback to an error message that has none, and the callback of a search that raised it;
 ---a message handler for xpcall.
----@param err any
 ---@return string|table err a table ends the command (cli.expect): raise it again
 function cli.with_traceback(err)
     if getmetatable(err) == End then
@@ -388,7 +360,6 @@ end
 
 ---Prints an error with its traceback; of a stopped run, the reason and how far its search got. The
 ---log gets the same text.
----@param message string
 ---@param run? ponder.Run default: the current one
 ---@return integer status 1; of a stopped run, by its reason: 130 after Ctrl-C
 function cli.report_error(message, run)
@@ -427,8 +398,6 @@ local function wants_help(command, list)
 end
 
 ---Parses the arguments of a command and runs it.
----@param name string
----@param command table
 ---@param list string[] its arguments
 ---@return integer? status of the process; default 2
 ---@return string? message to be printed
@@ -474,7 +443,6 @@ local function run_command(name, list)
 end
 
 ---A command whose runs are logged, by its name in a log.
----@param name string
 ---@return table? command
 ---@return string? message
 function cli.logged(name)
@@ -487,7 +455,6 @@ function cli.logged(name)
 end
 
 ---Runs a command within the running one.
----@param name string
 ---@param list string[] its arguments
 ---@return integer? status
 ---@return string? message
@@ -526,7 +493,6 @@ function cli.main(argv)
 end
 
 ---The command closest to a misspelt word.
----@param word string
 ---@return string?
 function cli.nearest_command(word)
     return options.nearest(word, cli.names())

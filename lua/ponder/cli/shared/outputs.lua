@@ -50,7 +50,6 @@ end
 
 ---Writes to the file of --output, whole or not at all; without it, or with "-", to standard output.
 ---Ends the command if the file cannot be written.
----@param path string?
 ---@param write fun(out: file*): any, string?
 ---@return integer status
 function outputs.stream(path, write)
@@ -63,7 +62,6 @@ end
 
 ---Writes a file whole or not at all; a device or a pipe in place. A replay writes none.
 ---@param path string "-": standard output
----@param text string
 ---@return true?
 ---@return string? message
 ---@return string? code

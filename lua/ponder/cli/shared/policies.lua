@@ -211,10 +211,8 @@ end
 
 ---Begins a server: its output, and its log if --log names one. If a logged request is to be
 ---answered again, does that instead.
----@param command string
 ---@param given table the flags
 ---@param operands string[] as of load
----@param arguments string[]
 ---@return integer? status of a request that was answered again
 function shared.begin(command, given, operands, arguments)
     shared.print_to_stderr()

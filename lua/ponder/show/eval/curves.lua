@@ -18,9 +18,6 @@ local AXES = {
 }
 
 ---The lines of the table; none if a result has no curve.
----@param result ponder.eval.Result
----@param style ponder.show.Style
----@return string[]
 function curves.lines(result, style)
     for _, axis in ipairs(AXES) do
         local by_name, list = {}, result.curves and result.curves[axis[1]] or {}

@@ -31,8 +31,6 @@ local function csv_field(value)
 end
 
 ---A header line, then one line per record.
----@param result ponder.eval.Result
----@return string
 function formats.csv(result)
     local lines = { table.concat(COLUMNS, ",") }
     for i, record in ipairs(result.records) do
@@ -104,7 +102,6 @@ end
 
 ---JUnit XML: a suite per policy with a case per record, and a suite of thresholds.
 ---@param result ponder.eval.Result with `thresholds`, what ponder.judge.eval.threshold found
----@return string
 function formats.junit(result)
     local lines = { '<?xml version="1.0" encoding="UTF-8"?>',
         ('<testsuites name="%s">'):format(xml(result.meta.name)) }

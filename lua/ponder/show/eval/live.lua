@@ -47,9 +47,6 @@ end
 
 ---The lines of the live table.
 ---@param progress ponder.eval.Progress
----@param style ponder.show.Style
----@param now number
----@return string[]
 function live.lines(progress, style, now)
     local rows = {}
     for i, tally in ipairs(progress.policies) do
@@ -66,7 +63,6 @@ end
 
 ---Draws the table until it is closed.
 ---@param out file*
----@param style ponder.show.Style
 ---@param clock fun(): number
 ---@return {take: fun(progress: ponder.eval.Progress)} table to be closed
 function live.start(out, style, clock)

@@ -26,9 +26,6 @@ end
 
 ---The lines of the matrix: a row per item, in the order of the data, a column per policy, the best
 ---first; below it what its columns and signs mean.
----@param result ponder.eval.Result
----@param style ponder.show.Style
----@return string[]
 function matrix.lines(result, style)
     local scores, ids, rows, epochs = {}, {}, {}, result.meta.epochs or 1
     for _, record in ipairs(result.records) do

@@ -80,7 +80,6 @@ local function row_of(record)
 end
 
 ---The page of a result.
----@param result ponder.eval.Result
 ---@param log? string path of its log, for the calls and trees of each run
 ---@param served? string the name of the log, on a served page, which links to its runs
 ---@return string html

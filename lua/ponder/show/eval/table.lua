@@ -33,10 +33,6 @@ local COLUMNS = {
 }
 
 ---Formats a score: 63.2 % if scores are binary, else 0.632.
----@param value number?
----@param binary boolean
----@param signed? boolean
----@return string
 function tables.score(value, binary, signed)
     if not value then
         return "-"
@@ -47,9 +43,6 @@ end
 
 ---Formats an interval: `55..71` (percent) if scores are binary, else `0.55..0.71`.
 ---@param figure ponder.eval.Figure|ponder.eval.Difference|nil
----@param binary boolean
----@param signed? boolean
----@return string
 function tables.interval(figure, binary, signed)
     if not figure or not figure.lower then
         return "-"
@@ -193,7 +186,6 @@ local function note_pair(pair, binary)
 end
 
 ---The policies of a result, the highest accuracy first.
----@param result ponder.eval.Result
 ---@return ponder.eval.PolicyResult[]
 function tables.sorted(result)
     local list, place = table.move(result.policies, 1, #result.policies, 1, {}), {}
@@ -268,10 +260,8 @@ end
 local MAX_NOTES, MIN_PAIRS = 10, 4
 
 ---Conclusions and warnings about a result, in sentences.
----@param result ponder.eval.Result
 ---@param all? boolean default: at most ten, comparisons with the baseline and of the best policy
 ---  first
----@return string[]
 function tables.notes(result, all)
     local lines, outcomes, closing = note_pairs(result), {}, closing_notes(result)
     for _, policy in ipairs(result.policies) do
@@ -308,7 +298,6 @@ local function informative(columns, rows)
 end
 
 ---The table: its columns, { name... }, and its rows of cells, texts or { text, color }.
----@param result ponder.eval.Result
 ---@return table[] columns
 ---@return (string|string[])[][] rows
 function tables.cells(result)
@@ -325,9 +314,6 @@ function tables.cells(result)
 end
 
 ---The lines of the table and the notes below it.
----@param result ponder.eval.Result
----@param style ponder.show.Style
----@return string[]
 function tables.lines(result, style)
     local shown, cells = tables.cells(result)
     local lines = grid.new(shown, cells, style):lines(cells)
@@ -344,9 +330,6 @@ end
 ---@param rows table[] of ponder.judge.eval.power
 ---@param guess ponder.eval.PowerGuess
 ---@param alpha number level of each test
----@param is_pilot boolean
----@param style ponder.show.Style
----@return string[]
 function tables.power(rows, guess, alpha, is_pilot, style)
     local columns, shown = { { "COMPARISON", least = 10 }, { "CORRELATION", right = true },
         { "ITEMS", right = true } }, {}
@@ -415,8 +398,6 @@ end
 
 ---The lines of the comparison of two evaluations.
 ---@param list ponder.eval.Change[]
----@param style ponder.show.Style
----@return string[]
 function tables.changes(list, style)
     local rows = {}
     for i, change in ipairs(list) do
@@ -443,8 +424,6 @@ end
 
 ---The lines of a ranking by pairs.
 ---@param ranking table of eval.rank
----@param style ponder.show.Style
----@return string[]
 function tables.ranking(ranking, style)
     local columns, rows = { { "RANK", right = true }, { "POLICY", least = 8 },
         { "POINTS", right = true }, { "STRENGTH", right = true } }, {}

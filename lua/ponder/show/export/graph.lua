@@ -132,7 +132,6 @@ local function draw(log, search, syntax)
 end
 
 ---Writes the searches of a log.
----@param log ponder.log.Reader
 ---@param out file*
 ---@param opts {format: "dot"|"mermaid", search: integer?} search: only this one
 ---@return any ok nil: it could not be written

@@ -9,7 +9,6 @@ local standalone = require "ponder.show.standalone"
 local html = {}
 
 ---Writes the page of a run.
----@param log ponder.log.Reader
 ---@param out {write: fun(self, ...): any, string?} a file
 ---@param opts? {full: boolean?} `full`: omit nothing, however large the page becomes
 ---@return boolean? ok

@@ -26,8 +26,6 @@ local function bound_score(row)
 end
 
 ---A row, or the summary of a run, as one line of JSON.
----@param row table
----@return string
 function export.line(row)
     bound_score(row)
     for _, search in ipairs(row.searches or {}) do
@@ -67,7 +65,6 @@ local function new_out(file)
 end
 
 ---Writes a search with its nodes and edges as one JSON object, on a line.
----@param log ponder.log.Reader
 ---@param search table from log:searches()
 ---@param file file*
 ---@return boolean ok
@@ -79,7 +76,6 @@ function export.write_search(log, search, file)
 end
 
 ---Writes everything that a log holds.
----@param log ponder.log.Reader
 ---@param file file*
 ---@return boolean ok
 ---@return string? message
@@ -102,8 +98,6 @@ function export.write(log, file)
 end
 
 ---Everything that a log holds, as text.
----@param log ponder.log.Reader
----@param max_bytes? integer
 ---@return string? text
 ---@return string? message it is larger than `max_bytes`
 function export.text(log, max_bytes)

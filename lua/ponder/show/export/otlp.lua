@@ -39,8 +39,6 @@ local function headers_of_environment()
 end
 
 ---The URL for traces; one without a path gets OTLP's.
----@param url string
----@return string
 function export.endpoint(url)
     local base, path, rest = url:match("^(%a[%w+.-]*://[^/?#]*)(/?[^?#]*)(.*)$")
     if base and (path == "" or path == "/") then
@@ -71,7 +69,6 @@ end
 
 ---Sends the spans of a log in requests of bounded size. Spans have the same ids each time, so that
 ---a run can be sent again after a failure.
----@param log ponder.log.Reader
 ---@param opts {otlp: string, content: boolean?}
 ---@return string? trace_id 32 hex digits
 ---@return string? message
@@ -106,7 +103,6 @@ end
 -- To a file
 
 ---Writes the spans of a log.
----@param log ponder.log.Reader
 ---@param out file*
 ---@param opts {content: boolean?}
 ---@return any ok nil: it could not be written

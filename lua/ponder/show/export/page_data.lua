@@ -41,8 +41,6 @@ local Texts = {}
 Texts.__index = Texts
 
 ---The number of a text, counted from 0; -1: omitted for lack of space.
----@param text string
----@return integer
 function Texts:add(text)
     local known = self.number[text]
     if known then
@@ -204,10 +202,8 @@ local function notice(texts, calls, nodes)
 end
 
 ---The data of a run. It has ended when its status is not "running".
----@param log ponder.log.Reader
 ---@param opts? {all: boolean?, without_calls: boolean?, pause: fun()?} all: omit nothing, however
 ---  large; pause: called every 500 rows, to let other tasks run
----@return table
 function page_data.read(log, opts)
     opts = opts or {}
     local steps = 0

@@ -22,8 +22,6 @@ local function status_of(call)
 end
 
 ---What a call was for: "expand 7", "generate n3", "tool 2".
----@param call table
----@return string
 function calls.purpose(call)
     local words = { call.purpose }
     if call.node ~= nil then
@@ -69,8 +67,6 @@ local function write_rows(log, style, write, columns, each)
 end
 
 ---Writes a line for each call of a run and of those within it.
----@param log ponder.log.Reader
----@param style ponder.show.Style
 ---@param write fun(line: string)
 ---@return integer count
 function calls.list(log, style, write)
@@ -97,8 +93,6 @@ function calls.list(log, style, write)
 end
 
 ---Writes a line for each call of a tool of a run and of those within it.
----@param log ponder.log.Reader
----@param style ponder.show.Style
 ---@param write fun(line: string)
 ---@return integer count
 function calls.list_tools(log, style, write)
@@ -224,10 +218,7 @@ local function add_reply(add, call)
 end
 
 ---The lines of one call with its whole request and reply.
----@param log ponder.log.Reader
 ---@param call table from log:call
----@param style ponder.show.Style
----@return string[]
 function calls.lines(log, call, style)
     local lines = {}
     local function add(s, color)

@@ -215,9 +215,6 @@ local function failures_of(log, run)
 end
 
 ---The lines of the summary.
----@param log ponder.log.Reader
----@param style ponder.show.Style
----@return string[]
 function summary.lines(log, style)
     local run, totals = log:run(), log:totals()
     local lines = {}
@@ -256,8 +253,6 @@ function summary.lines(log, style)
 end
 
 ---The summary as a table for JSON.
----@param log ponder.log.Reader
----@return table
 function summary.map(log)
     local searches, files = reader.list(log:searches()), reader.list(log:files())
     for _, search in ipairs(searches) do

@@ -55,7 +55,6 @@ local function count_below(log, search, items)
 end
 
 ---The tree of a search, for ponder.show.tree; of a large one only the part that it shows.
----@param log ponder.log.Reader
 ---@param search table its row
 ---@return ponder.show.TreeItem? root nil: no nodes
 ---@return integer count of nodes
@@ -98,8 +97,6 @@ local function title_of(search, count)
 end
 
 ---Draws the searches of a log.
----@param log ponder.log.Reader
----@param style ponder.show.Style
 ---@param only? integer draw only this search
 ---@param write fun(line: string)
 ---@return integer count of searches drawn
@@ -139,9 +136,6 @@ local function path_to(log, node)
 end
 
 ---The nodes with an id, in all searches or one.
----@param log ponder.log.Reader
----@param id string
----@param only? integer
 ---@return table[] nodes
 function trees.find(log, id, only)
     local found = {}
@@ -154,10 +148,6 @@ function trees.find(log, id, only)
 end
 
 ---The lines of one node: its place in the tree, its calls, its text.
----@param log ponder.log.Reader
----@param node table
----@param style ponder.show.Style
----@return string[]
 function trees.node_lines(log, node, style)
     local facts = { ("node %s of search %d"):format(text.line(tostring(node.id)), node.search) }
     facts[#facts + 1] = node.score and ("score %.4g"):format(node.score)

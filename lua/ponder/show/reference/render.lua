@@ -9,7 +9,6 @@ local render = {}
 
 ---A table that was made when ponder was built.
 ---@param name string "reference"
----@return table
 function render.read(name)
     return (assert(json.decode(host.embedded(("doc/%s.json"):format(name)))))
 end
@@ -18,9 +17,6 @@ local LEAST = 8 -- columns of a paragraph
 
 ---The lines of a page.
 ---@param page table[] its blocks
----@param columns integer
----@param style ponder.show.Style
----@return string[]
 function render.lines(page, columns, style)
     local lines = {}
     for _, block in ipairs(page) do

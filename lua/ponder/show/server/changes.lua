@@ -34,7 +34,6 @@ function Changes:wake()
 end
 
 ---Waits until `count` differs from `seen`.
----@param seen integer
 function Changes:wait(seen)
     if self.count == seen then
         self.waiting:wait()

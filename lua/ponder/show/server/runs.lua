@@ -46,7 +46,6 @@ end
 
 ---All runs of all logs, as JSON: {"fields": names, "logs": [{"log": its name, "runs": a list of
 ---lists in the order of the names, "unended": the status of runs without an end; or "damage"}]}.
----@return string
 function Runs:json()
     local known, texts = {}, {}
     for _, log in ipairs(self.logs:list()) do
