@@ -61,10 +61,6 @@ describe("ponder help", function()
         assert.same({ 2, "", 'ponder help: no such command or topic: "serches" (did you mean '
             .. "searches?)\n" }, { r.status, r.out, r.err })
         assert.equal(2, ponder({ "help", "a", "b" }).status)
-        for old, new in pairs { search = "searches", machines = "many-machines" } do
-            assert.equal(("This topic is now called %s.\n\n"):format(new)
-                .. ponder({ "help", new }).out, ponder({ "help", old }).out)
-        end
     end)
 
     it("has one page a file of docs, whose links lead somewhere", function()

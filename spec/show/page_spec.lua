@@ -213,12 +213,10 @@ describe("the page of a run", function()
         assert.is_true(#rows "outline" < 15)
         b:press("ArrowRight", "ArrowRight")
         assert.equal("Node 5", title())
-        b:focus "#tree"
-        b:press("ArrowLeft", "ArrowLeft")
+        b:press("ArrowLeft", "ArrowLeft", "ArrowLeft", "ArrowLeft") -- folds, then to the parent
         assert.equal("Root 1", title())
-        b:press("ArrowRight", "ArrowDown")
-        assert.equal("Node 3", title())
-        b:press "Enter"
+        b:press("ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight", "Enter")
+        assert.equal("Node 5", title())
         assert.equal("details-title", b:run "return document.activeElement.id")
         b:press "b"
         assert.equal("Node 29", title())
@@ -475,8 +473,8 @@ describe("the page of a run", function()
         end))
         b:press("]", "]", "]")
         assert.equal("Tree3,000", b:text "#tab-outline")
-        b:focus "#tree"
-        b:press("ArrowRight", "ArrowRight", "ArrowRight")
+        b:focus "#outline"
+        b:press("ArrowDown", "ArrowRight", "ArrowRight")
         assert.equal("Node 3", title())
         assert.same({}, b:errors())
     end)
@@ -532,7 +530,7 @@ describe("the page of a run", function()
         b:wait "return document.getElementById('matches').textContent === '0 · 1 call'"
     end)
 
-    it("shows where cards with equal beginnings differ", function()
+    it("shows where the text of a card differs from that of its parent", function()
         b:open(page("alike", function(path)
             sample_log.write(path, function(db)
                 assert(db:execute [[UPDATE nodes SET text = 'We have the numbers 4 4 6 8; now '
@@ -540,9 +538,10 @@ describe("the page of a run", function()
             end)
         end))
         b:press "]"
-        assert.same({ "Use 4 4 6 8 to make 24", "…8 / 4 = 2 (left: 2 4 6)",
-            "…6 - 4 = 2 (left: 2 4 8)", "…- 4 = 4 (left: 2 4)", "…+ 4 = 12 (left: 2 12)",
-            "…4 + 8 = 12 (left: 4 6 12)" }, rows "outline")
+        local alike = "We have the numbers 4 4 6 8; now "
+        assert.same({ "Use 4 4 6 8 to make 24", alike .. "8 / 4 = 2 (left: 2 4 6)",
+            alike .. "6 - 4 = 2 (left: 2 4 8)", "…8 - 4 = 4 (left: 2 4)",
+            "…8 + 4 = 12 (left: 2 12)", alike .. "4 + 8 = 12 (left: 4 6 12)" }, rows "outline")
         b:click "#node-2"
         assert.is_truthy(b:text("#details pre"):find("We have the numbers", 1, true))
     end)
@@ -550,8 +549,8 @@ describe("the page of a run", function()
     it("keeps the text of a card, and the number of a folded node, inside it", function()
         b:open(page_of "sample")
         b:press "]"
-        b:focus "#tree"
-        b:press("ArrowRight", "ArrowRight", "ArrowDown", "Space") -- n3 has children
+        b:focus "#outline"
+        b:press("ArrowDown", "ArrowDown", "ArrowDown", "Space") -- n3 has children
         assert.equal("+2", b:text "#tree .card.folded .handle")
         assert.same({}, b:run [[return [...document.querySelectorAll('.card p, .folded .handle')]
             .filter((part) => {
@@ -614,28 +613,8 @@ describe("the page of a run", function()
             end)
         end))
         assert.is_truthy(b:text("#keys"):find("waited for a slot 9", 1, true), b:text "#keys")
-        assert.is_truthy(b:text("#details"):find("LatencyCallsp50p95p99all", 1, true))
         b:run "location.hash = '#call=4'"
         b:wait "return document.getElementById('details').textContent.includes('Waited140 ms')"
-    end)
-
-    it("shows the command that forks from a node or a call, safe to paste", function()
-        b:open(page("fork's", sample_log.write))
-        local function commands()
-            b:run [[document.querySelectorAll('#details .fork')
-                .forEach((one) => { one.open = true; })]]
-            return b:wait [[const shown = [...document.querySelectorAll('#details > .fork pre')];
-                return shown.length > 0 && shown.map((pre) => pre.textContent)]]
-        end
-        local log = (" '%s/fork'\\''s.db#1' "):format(dir.path)
-        b:run "location.hash = '#search=2&node=n3'"
-        b:wait "return document.getElementById('details-title').textContent === 'Node n3'"
-        assert.same({ "ponder fork" .. log .. "--search 2 --node n3 --text edited.txt" },
-            commands())
-        b:run "location.hash = '#call=7'"
-        b:wait "return document.getElementById('details-title').textContent.startsWith('Call 7')"
-        assert.same({ "ponder fork" .. log .. "--call 7 --text edited.txt",
-            "ponder fork" .. log .. "--call 7 --ask edited.txt" }, commands())
     end)
 
     it("names a state that is a table by the fields that its parent has not", function()

@@ -110,14 +110,13 @@ end
 -- Files that others may read
 
 local OTHERS, OTHERS_WRITE = 63, 18 -- permission bits 077, 022
-local APPLICATION_ID_AT = 69 -- byte of SQLite's application_id in a database file
+local APPLICATION_ID_AT = 68 -- bytes before SQLite's application_id in a database file
 local OURS = { [schema.APPLICATION_ID] = true, [cache.APPLICATION_ID] = true }
 
 local function is_log_or_cache(path)
     local file <close> = io.open(path, "rb")
-    local head = file and file:read(APPLICATION_ID_AT + 3)
-    return head ~= nil and #head == APPLICATION_ID_AT + 3 and head:find("^SQLite format 3\0") ~= nil
-        and OURS[string.unpack(">I4", head, APPLICATION_ID_AT)] or false
+    local id = file and file:seek("set", APPLICATION_ID_AT) and file:read(4) or ""
+    return #id == 4 and OURS[string.unpack(">I4", id)]
 end
 
 -- The path, if its mode has any of these permission bits.

@@ -1,5 +1,6 @@
 --- `ponder eval FILE`: which policy is better, by how much, at what cost.
 
+local changes = require "ponder.show.server.changes"
 local cli = require "ponder.cli.shared.main"
 local closing = require "ponder.show.closing"
 local compare = require "ponder.judge.eval.compare"
@@ -16,7 +17,6 @@ local json = require "ponder.json"
 local limits = require "ponder.cli.shared.limits"
 local live = require "ponder.show.eval.live"
 local log = require "ponder.log"
-local loop = require "ponder.core.loop"
 local log_file = require "ponder.run.log.file"
 local logged = require "ponder.run.log.command"
 local options = require "ponder.base.options"
@@ -37,7 +37,6 @@ local tables = require "ponder.show.eval.table"
 local task = require "ponder.task"
 local text = require "ponder.show.text"
 local threshold = require "ponder.judge.eval.threshold"
-local waiters = require "ponder.run.task.waiters"
 
 local MISSED = 99 -- exit status
 local GATHER_S = 0.05 -- an editor changes a file in several steps
@@ -434,25 +433,10 @@ end
 
 -- Waits until a file that was read, or a directory of data, has other content.
 local function await_change()
-    local waiting, watches = waiters.new "a change", {}
-    local _ <close> = setmetatable({}, { __close = function()
-        for source_of_events, watched in pairs(watches) do
-            task.remove_source(source_of_events)
-            watched:close()
-        end
-    end })
-    local problem
-    for _, directory in ipairs(files.directories()) do
-        local watched, message = loop.directory(directory)
-        problem = problem or message -- one that does not exist may still do
-        if watched then
-            watches[task.add_source { port = watched:number(), pending = function() return true end,
-                take = function() waiting:wake() end }] = watched
-        end
-    end
-    cli.need(next(watches), problem)
+    local watched <close> = changes.watch(files.directories())
+    cli.need(watched.sources[1], watched.problem) -- a directory that does not exist may still do
     while not files.have_changed() do
-        waiting:wait()
+        watched:wait(watched.count)
         task.sleep(GATHER_S)
     end
 end

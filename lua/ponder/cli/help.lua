@@ -28,8 +28,6 @@ local TOPICS = {
     { "internals", "how ponder is made: the way of a call, a search, a run" },
 }
 
-local RENAMED = { search = "searches", machines = "many-machines" }
-
 local help = { words = {}, expects = { 0, 1, "one command or topic" } }
 
 help.summary = "a command's --help, or a topic: ponder help tutorial"
@@ -57,10 +55,6 @@ function help.run(_, operands)
     end
     local name = operands[1]
     local usage = cli.usage(name)
-    if RENAMED[name] then
-        print(("This topic is now called %s.\n"):format(RENAMED[name]))
-        name = RENAMED[name]
-    end
     if not usage and not options.has(help.words, name) then
         local near = options.nearest(name, help.words) or cli.nearest_command(name)
         return nil, ("no such command or topic: %s%s"):format(options.show(name),

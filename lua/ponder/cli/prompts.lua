@@ -80,16 +80,6 @@ local function function_names(name)
     end)
 end
 
--- The line on which a file seems to define a function; found without running it.
-local function line_of(text, name)
-    local at = text:find("function%s+[%w_.:]*%f[%w_]" .. name .. "%s*%(")
-        or text:find("%f[%w_]" .. name .. "%s*=%s*function%f[%W]")
-    if at then
-        local _, breaks = text:sub(1, at - 1):gsub("\n", "")
-        return breaks + 1
-    end
-end
-
 -- Where the prompts of a name come from; and the text of the user's file, or what is wrong with it.
 local function find_text(name)
     local found = prompt.find(name)
@@ -104,16 +94,13 @@ local commands = {}
 function commands.list()
     local status = 0
     for _, name in ipairs(select_names()) do
-        local found, text, problem = find_text(name)
+        local found, _, problem = find_text(name)
         if problem then
             status = cli.fail("ponder prompts", problem)
         end
         for _, function_name in ipairs(problem and {} or function_names(name)) do
-            local line = text and line_of(text, function_name)
-            local from = line and ("%s:%d"):format(found.path, line) or found.path
-                or found.unused and ("built in (./prompts not used: %s)"):format(found.unused)
-                or "built in"
-            print(("%-18s %s"):format(name .. "." .. function_name, from))
+            print(("%-18s %s"):format(name .. "." .. function_name, found.path or found.unused
+                and ("built in (./prompts not used: %s)"):format(found.unused) or "built in"))
         end
     end
     return status

@@ -4,8 +4,6 @@ local rerun = require "ponder.run.log.rerun"
 local args = require "ponder.args"
 local cli = require "ponder.cli.shared.main"
 local flags = require "ponder.cli.shared.flags"
-local fork = require "ponder.cli.fork"
-local limits = require "ponder.cli.shared.limits"
 local logging = require "ponder.cli.shared.logging"
 local scheduler = require "ponder.run.task.scheduler"
 
@@ -27,23 +25,11 @@ the name or number of a run in `ponder log`; without it, the newest run. A call 
 the run ended is tried again. If the file holds runs within a run (ponder.run), all incomplete ones
 continue. In the log of a server FILE#3 answers the request of the third run.]]
 
--- The first option among the arguments that belongs to `ponder fork`.
-local function fork_option(arguments)
-    for _, word in ipairs(arguments) do
-        local name = word:match("^%-%-?([%w-]+)")
-        name = name and name:gsub("-", "_")
-        if name and not resume.rules[name] and (limits.RULES[name] or fork.rules[name]) then
-            return (word:match "^[^=]+")
-        end
-    end
-end
-
+-- What else it is given may be an option of `ponder fork`.
 function resume.parse(name, list, rules)
     local opts, operands = args.parse(name, list, rules)
-    local misplaced = not opts and fork_option(list)
-    if misplaced then
-        return nil, ("ponder resume: %s is for ponder fork, which reruns a log with "
-            .. "changes: ponder fork -o max-calls=200"):format(misplaced)
+    if not opts and operands:find("unknown option", 1, true) then
+        operands = operands .. "; to rerun a log with changes: ponder fork -o max-calls=200"
     end
     return opts, operands
 end

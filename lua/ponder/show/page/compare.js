@@ -70,15 +70,6 @@ function fold({ state, view }, node) {
   refresh();
 }
 
-function sideKey(name, event) {
-  const { state: { selected, search, folded }, view } = sides[name];
-  if (event.key === ' ' && selected) fold(sides[name], selected);
-  else if (/^(Arrow|Home|End)/.test(event.key) && search?.roots.length > 0)
-    chooseLike(name, selected ? towards(event.key, selected, view.layout, folded) : search.roots[0]);
-  else return;
-  event.preventDefault();
-}
-
 /* ---- parts ---- */
 
 function Sums() {
@@ -103,7 +94,7 @@ const Side = ({ name }) => html`<section class="pane side-${name}">
     `${name.toUpperCase()}  ${data[name].name}`}</a></h2></div>
   <${Stage} id="tree-${name}" view=${sides[name].view}
     label="Search tree of run ${name.toUpperCase()}. The list below has the differences."
-    onKey=${(event) => sideKey(name, event)} onPick=${(node, element) => (!node ? choose(null)
+    onPick=${(node, element) => (!node ? choose(null)
       : element.matches('.handle') ? fold(sides[name], node) : chooseLike(name, node))} /></section>`;
 
 const rowOf = ({ kind, a, b }) => ({

@@ -37,27 +37,14 @@ function tellingFields({ text, parent }) {
     .map(([name, value]) => `${name}: ${value}`).join(', ');
 }
 
-/* The label of a card: its text, without the beginning that it shares, up to a word, with others. */
-function labelOf({ id, text, words }, others) {
+/* The label of a card: its text, without the beginning that its parent has, up to a word. */
+function labelOf({ id, text, words, parent }) {
   let at = 0;
-  for (const other of text.startsWith('{') ? [] : others) {
-    let n = 0;
-    while (n < words.length && words[n] === other[n]) n += 1;
-    if (n < words.length) at = Math.max(at, n);
-  }
+  const above = text.startsWith('{') ? '' : parent?.words ?? '';
+  while (at < words.length && words[at] === above[at]) at += 1;
+  if (at === words.length) at = 0;
   while (at > 0 && /[\p{L}\p{N}]/u.test(words[at - 1])) at -= 1;
   return (at < MIN_SHARED ? words : `…${words.slice(at)}`) || `#${id}`;
-}
-
-/* Others are the parent and the most similar siblings. */
-function labelNodes(nodes, roots) {
-  for (const node of nodes) node.words = firstLine(tellingFields(node), MAX_LABEL);
-  for (const { words, children } of [{ words: '', children: roots }, ...nodes]) {
-    const order = children.slice().sort((a, b) => (a.words < b.words ? -1 : 1));
-    order.forEach((node, i) => {
-      node.short = labelOf(node, [words, order[i - 1]?.words ?? '', order[i + 1]?.words ?? '']);
-    });
-  }
 }
 
 /* A node whose parent is missing, or comes after it, is a root: so there are no circles. */
@@ -68,12 +55,13 @@ function readSearch(raw) {
     const node = { ...one, searchId: raw.id, kind: 'node', score: readScore(one.score), parent,
       text: one.text ?? '', level: parent ? parent.level + 1 : 0, children: [], calls: [], below: 0,
       column: 0, y: 0, shown: true };
+    node.words = firstLine(tellingFields(node), MAX_LABEL);
+    node.short = labelOf(node);
     (parent?.children ?? roots).push(node);
     byId.set(node.id, node);
     return node;
   });
   for (const { parent, below } of nodes.slice().reverse()) if (parent) parent.below += below + 1;
-  labelNodes(nodes, roots);
   const links = (raw.edges ?? [])
     .map(({ source, target, kind }) => ({ from: byId.get(source), to: byId.get(target), kind }))
     .filter(({ from, to }) => from && to && to.parent !== from);

@@ -62,14 +62,13 @@ class Stage extends Component {
     resize();
   }
 
-  render({ id, label, view, onKey, children }) {
+  render({ id, label, view, children }) {
     const keys = { '+': () => view.zoom(1.4), '=': () => view.zoom(1.4), '-': () => view.zoom(1 / 1.4),
       0: () => view.fit() };
     return html`<div id=${id} ref=${this.element} class="stage ${view.hovered ? 'pointing' : ''}"
       tabindex="0" role="img" aria-label=${label} title=${view.hovered && view.tip(view.hovered)}
       onKeyDown=${(event) => {
-        if (event.ctrlKey || event.metaKey || event.altKey) return;
-        if (!Object.hasOwn(keys, event.key)) return onKey(event);
+        if (hasModifier(event) || !Object.hasOwn(keys, event.key)) return;
         event.preventDefault();
         view.hover(null);
         keys[event.key]();

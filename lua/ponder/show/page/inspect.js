@@ -1,17 +1,5 @@
 /* The details of the selection: a node, a call, or the run (that of run.js). */
 
-/* Quotes a word for a shell. */
-const shellWord = (word) => (/^[\w@%+=:,./#-]+$/.test(word) ? word
-  : `'${String(word).replaceAll("'", "'\\''")}'`);
-
-/* The command that forks the run with another text, from a file. */
-function Fork({ title, words }) {
-  if (!run.path || !/^(run|tot|got|trm|cot|ask|chat|eval)$/.test(run.run.command)) return null;
-  const command = ['ponder', 'fork', run.path, ...words, 'edited.txt'].map(shellWord).join(' ');
-  return html`<${Fold} kind="fold fork" title="${title}, in edited.txt">${() =>
-    html`<${LongText} text=${command} label="the command" />`}<//>`;
-}
-
 /* ---- a node ---- */
 
 const MAX_LINKS = 40;
@@ -80,8 +68,6 @@ function NodeDetails({ search, node }) {
     ${node.scores && titled('Items of its line', html`<${Scores} search=${search}
       nodes=${lineOf(node)} />`)}
     <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
-    ${node.parent && html`<${Fork} title="Fork from here with a different thought"
-      words=${['--search', node.searchId, '--node', node.id, '--text']} />`}
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
       and may have scored it.</p>`, ...boxes(above, node.calls.length === 0))}
@@ -120,8 +106,8 @@ function callFacts(call) {
         ? `, first words after ${showSeconds(call.time_to_first_ms / 1000)}` : '')],
     ['Tokens', call.status !== 'ok' && !known(plus(call.input_tokens, call.output_tokens)) ? null
       : `${tokens(call.input_tokens)} in, ${tokens(call.output_tokens)} out`],
-    ['Cached', call.cache_read_tokens && `${count(call.cache_read_tokens, 'token')} read`],
-    ['Reasoning', call.reasoning_tokens && count(call.reasoning_tokens, 'token')],
+    ['Cached', call.cache_read_tokens ? `${count(call.cache_read_tokens, 'token')} read` : null],
+    ['Reasoning', call.reasoning_tokens ? count(call.reasoning_tokens, 'token') : null],
     ['Cost', callCost(call).replace('cost ', '')],
     ['Sample', end > 1 ? `${call.sample}${call.samples > 1 ? ` to ${end}` : ''}` : null],
   ];
@@ -152,24 +138,10 @@ function CallDetails({ call, alone }) {
     ${call.reply?.length > 0 && titled('Reply', html`<${Reply} call=${call} />`)}
     ${call.prompt.length > 0 && titled('Prompt', html`<${Prompt} call=${call} />`)}
     <${FoldedText} title="Parameters" text=${call.parameters} />
-    <${FoldedText} title="Metadata" text=${call.metadata} />
-    <${Fork} title="Fork with a different reply" words=${['--call', call.id, '--text']} />
-    <${Fork} title="Fork with a different prompt" words=${['--call', call.id, '--ask']} />`;
+    <${FoldedText} title="Metadata" text=${call.metadata} />`;
 }
 
 /* ---- the run ---- */
-
-/* Percentiles (nearest rank) of the time of calls that were sent, by purpose. */
-function latencies() {
-  const sent = run.calls.filter(isLive);
-  const names = [...new Set(sent.map((call) => valueOf(call, 'purpose')))];
-  return (names.length > 1 ? ['all', ...names] : names).map((name) => {
-    const times = sent.filter((call) => name === 'all' || valueOf(call, 'purpose') === name)
-      .map(callTime).sort((a, b) => a - b);
-    return [name, inGroups.format(times.length), ...[0.5, 0.95, 0.99].map((share) =>
-      showSeconds(times[Math.ceil(share * times.length) - 1]))];
-  });
-}
 
 const searchFacts = (search) => [
   ['Name', search.name], ['Kind', search.kind], ['Model', search.model], ['Status', search.status],
@@ -204,7 +176,7 @@ function Conversation() {
 
 function RunDetails({ search }) {
   const lead = (title, text, kind) => text && titled(title, html`<p class="lead ${kind}">${text}</p>`);
-  const [{ models }, times] = [run.totals, latencies()];
+  const { models } = run.totals;
   return html`${run.run.command === 'chat' ? html`<${Conversation} />`
     : [lead('Question', run.run.question ?? search?.question, ''),
       lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
@@ -215,9 +187,7 @@ function RunDetails({ search }) {
     ${titled('Models', models.length > 0 && html`<${Table}
       head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [modelOf(m),
         inGroups.format(m.calls), showTokens(m, m.input_tokens), showTokens(m, m.output_tokens),
-        showCost(m)])} />`,
-    times.length > 0 && html`<${Table} head=${['Latency', 'Calls', 'p50', 'p95', 'p99']}
-      rows=${times} />`)}
+        showCost(m)])} />`)}
     ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.name && html`<p><a
       href=${served('/view/log', { run: run.name })}>The whole log as JSON</a></p>`)}
     <${FoldedText} title="Options" text=${search?.options} />

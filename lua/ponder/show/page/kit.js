@@ -130,10 +130,12 @@ const Find = ({ found, onInput }) => html`<div class="find" role="search">
     spellcheck=${false} aria-keyshortcuts="/" onInput=${({ target }) => onInput(queryOf(target))} />
   ${known(found) && html`<output id="matches" for="query" aria-live="polite">${found}</output>`}</div>`;
 
+const hasModifier = (event) => event.ctrlKey || event.metaKey || event.altKey;
+
 /* Calls keys[key] of a page, unless the user is typing. */
 function watchKeys(keys) {
   document.addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (hasModifier(event) || event.defaultPrevented) return;
     if (event.target.matches('input, select, textarea')) {
       if (event.key === 'Enter' && event.target.id === 'query') keys.found?.(event);
       if (event.key !== 'Escape') return;
@@ -217,7 +219,7 @@ class List extends Component {
     const { id, prefix, role, label, many, items, active, row, head, columns, wide } = props;
     const { onPick, onOpen, onMove, onKey } = props;
     const press = (event) => {
-      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (hasModifier(event)) return;
       const to = stepKey(event.key, active, items.length, Math.floor(height / ROW_HEIGHT) - 2);
       if (to !== undefined) onMove(items[to], to);
       else if (!onKey?.(event.key)) return;
@@ -251,7 +253,7 @@ class List extends Component {
 }
 
 /* Where a key leads to in a list of a length; undefined: nowhere. */
-function stepKey(key, at, length, screen = 10) {
+function stepKey(key, at, length, screen) {
   const page = Math.max(1, screen);
   const steps = { ArrowUp: at - 1, ArrowDown: at + 1, PageUp: at - page, PageDown: at + page,
     Home: 0, End: length - 1 };

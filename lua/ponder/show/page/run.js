@@ -174,33 +174,20 @@ function openSelected() {
   document.getElementById('details-title').focus();
 }
 
-/* Keys of the tree's list and, with those that move in a list, of its drawing. */
-function treeKey(key, inList) {
-  const { search, selected, folded } = state;
-  const node = selected?.kind === 'node' ? selected : null;
-  if (key === ' ' && node) fold(node);
-  else if (key === 'Enter') openSelected();
-  else if (!/^(Arrow|Home$|End$|Page)/.test(key) || !search?.nodes.length) return key === ' ';
-  else if (!node) go(search.bestPath[0] ?? search.roots[0]);
-  else if (key === 'ArrowRight' && folded.has(node)
-    || key === 'ArrowLeft' && inList && node.children[0] && isOpen(node) && !state.query) fold(node);
-  else go(towards(key, node, tree.layout, folded));
+/* Keys of the tree's list, besides those that move in any list. */
+function treeKey(key) {
+  const { selected: node, folded, query } = state;
+  if (key === 'Enter') openSelected();
+  else if (node?.kind !== 'node') return false;
+  else if (key === ' ' || key === 'ArrowRight' && folded.has(node)
+    || key === 'ArrowLeft' && node.children[0] && isOpen(node) && !query) fold(node);
+  else if (key === 'ArrowLeft' && node.parent) go(node.parent);
+  else if (key === 'ArrowRight' && node.children[0]) go(node.children[0]);
+  else return false;
   return true;
 }
 
 const callKey = (key) => key === 'Enter' && (openSelected(), true);
-
-/* In the drawing, calls follow each other by time. */
-function timeKey(key) {
-  const list = time.line.order.filter((call) => state.lit.has(call));
-  const named = { ArrowLeft: 'ArrowUp', ArrowRight: 'ArrowDown' }[key] ?? key;
-  const to = stepKey(named, list.indexOf(state.selected), list.length);
-  if (to === undefined) return callKey(key);
-  go(list[to]);
-  return true;
-}
-
-const drawingKey = (act) => (event) => act(event.key) && event.preventDefault();
 
 function stepSearch(by) {
   const search = run.searches[run.searches.indexOf(state.search) + by];
@@ -218,7 +205,7 @@ function escape() {
 
 const help = createRef();
 const HELP = [
-  ['← → ↑ ↓', 'parent, child, neighbours; in lists, rows'],
+  ['← → ↑ ↓', 'in the tree\'s list: parent, child, rows'],
   ['Home End', 'first and last'],
   ['Enter', 'open the selection'],
   ['Space', 'fold or unfold'],
@@ -327,7 +314,7 @@ function Lists() {
       role="tree" label="Search tree" items=${outline} active=${outline.indexOf(selected)}
       of=${search?.id}
       row=${nodeRow} onOpen=${openSelected} onMove=${go}
-      onPick=${(node, { target }) => pickNode(node, target)} onKey=${(key) => treeKey(key, true)} />`
+      onPick=${(node, { target }) => pickNode(node, target)} onKey=${treeKey} />`
     : html`${run.calls.length > 0 && html`<div id="filter" class="filter" role="group"
         aria-label="Filter calls">${Object.entries(time.values).map(([by, values]) =>
         html`<${Choice} key=${by} name=${by} value=${filter[by]}
@@ -358,8 +345,7 @@ function Picture() {
         ${tool('go-best', 'Best', 'Go along the best path (b)', stepBest)}
         ${tool('fold-all', 'Fold', 'Fold all but the best path, or unfold all (f)', foldAll)}</div>
     </div>
-    <${Stage} id="tree" view=${tree} onKey=${drawingKey(treeKey)}
-      onPick=${pickNode}
+    <${Stage} id="tree" view=${tree} onPick=${pickNode}
       label="Drawing of the search tree. The same tree is in the list beside it.">${
       search?.nodes.length === 0 && html`<p class="empty">This search has no nodes yet.</p>`}<//>
   </section>`;
@@ -376,7 +362,7 @@ function Times() {
         inGroups.format(n)}</li>`)}${mark('failed', 'failed', time.failed.length)}${
         mark('retried', 'retried', retried.length)}${
         mark('queued', 'waited for a slot', time.waited.length)}</ul></div>
-    <${Stage} id="time" view=${time} onKey=${drawingKey(timeKey)} onPick=${pick}
+    <${Stage} id="time" view=${time} onPick=${pick}
       label="Time line of calls. The same calls are in the list of calls.">${run.calls.length === 0
         && html`<p id="time-empty" class="empty">This run called no model.</p>`}<//></section>`;
 }

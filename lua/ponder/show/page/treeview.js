@@ -223,11 +223,3 @@ class Tree extends View {
       nodes.map(card)}</div>`;
   }
 }
-
-/* The node that an arrow leads to in a drawing: parent, child, neighbours of its column. */
-function towards(key, node, { columns }, folded) {
-  if (key === 'ArrowLeft') return node.parent ?? node;
-  if (key === 'ArrowRight') return node.children[0] && !folded.has(node) ? node.children[0] : node;
-  const to = stepKey(key, columns[node.column].indexOf(node), columns[node.column].length);
-  return columns[node.column][to] ?? node;
-}

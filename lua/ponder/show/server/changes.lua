@@ -1,5 +1,6 @@
---- Watches the files in directories with inotify, so that pages notice a growing log. Where that
---- does not work (some network file systems), only the page of a running run loads it again.
+--- Watches the files in directories with inotify, for pages of growing logs and `eval --watch`.
+--- Where that does not work (some network file systems), only the page of a running run loads it
+--- again.
 
 local loop = require "ponder.core.loop"
 local task = require "ponder.task"
@@ -9,6 +10,7 @@ local changes = {}
 
 ---@class ponder.show.server.Changes
 ---@field count integer changes seen so far
+---@field problem string? why a directory cannot be watched
 ---@field private waiting ponder.task.Waiters
 local Changes = {}
 Changes.__index = Changes
@@ -19,7 +21,8 @@ function changes.watch(directories)
     local self = setmetatable({ count = 0, waiting = waiters.new "a change",
         sources = {} }, Changes)
     for _, directory in ipairs(directories) do
-        local watch = loop.directory(directory)
+        local watch, message = loop.directory(directory)
+        self.problem = self.problem or message
         self.sources[#self.sources + 1] = watch and task.add_source { watch = watch,
             port = watch:number(), pending = function() return true end,
             take = function() self:wake() end }
@@ -48,5 +51,6 @@ function Changes:close()
     end
     self.sources = {}
 end
+Changes.__close = Changes.close
 
 return changes
