@@ -122,13 +122,12 @@ end
 ---@param watch? fun(tokens: table[]?): any of its stream; a true value ends the reply
 ---@return table call for Model:chat
 function account.call(opts, messages, sample, watch)
-    local call = { messages = messages, sample = sample }
+    local call, on_delta = { messages = messages, sample = sample }, opts.on_delta
     for name, value in pairs(opts) do
         if chat.OPTIONS[name] and not OWN[name] then
             call[name] = value
         end
     end
-    local on_delta = opts.on_delta
     call.on_delta = (on_delta or watch) and function(text, kind, index, tokens)
         if on_delta then
             on_delta(text, kind, sample + index - 1, tokens)
@@ -150,14 +149,22 @@ end
 ---@field failed integer
 ---@field errors ponder.ensemble.Failure[]
 ---@field opts table of the ensemble
+---@field keys table<string, string> by answer, as answers repeat
 local Account = {}
 Account.__index = Account
 
 ---@param opts table the ensemble's, checked
 ---@return ponder.ensemble.Account
 function account.new(opts)
-    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts,
+    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts, keys = {},
         budget = budgets.new {} }, Account)
+end
+
+local function outcome(ok, ...)
+    if ok then
+        return ...
+    end
+    return nil, tostring((...)), "ERROR"
 end
 
 ---Calls a user's function.
@@ -166,11 +173,7 @@ function Account:try(f, ...)
     if self.opts.on_error == "raise" then
         return f(...)
     end
-    local results = table.pack(pcall(f, ...))
-    if not results[1] then
-        return nil, tostring(results[2]), "ERROR"
-    end
-    return table.unpack(results, 2, results.n)
+    return outcome(pcall(f, ...))
 end
 
 -- A value of JSON in which 1.0 is 1.
@@ -215,12 +218,15 @@ function Account:read(text, value, calls)
     if answer == nil then
         return nil, message or "no answer was found in the reply", code or "BAD_REPLY"
     end
-    local key
-    local shown = answer
-    if value ~= nil or self.opts.normalize == answers.normalize and type(answer) ~= "string" then
+    local shown, is_own = answer, self.opts.normalize ~= answers.normalize
+    if value ~= nil or not is_own and type(answer) ~= "string" then
         shown = type(answer) == "table" and json.encode(answer) or tostring(answer)
     end
-    key, message, code = self:try(self.opts.normalize, shown)
+    local key = not is_own and self.keys[shown]
+    if not key then
+        key, message, code = self:try(self.opts.normalize, shown)
+        self.keys[shown] = not is_own and key or nil
+    end
     if key == nil or key ~= key then
         return nil, message or "normalize returned nothing", code or "BAD_RESULT"
     end
@@ -248,18 +254,13 @@ function Account:chat(m, call)
     return budgets.within(self.budget, typed.ask, model_call.ask, m, call)
 end
 
-local ENOUGH = {} -- raised to end the other samples
-
 -- Equal samples are worth one sample: the model or its server does not vary them.
-local function warn_if_equal(replies, count, opts)
+local function warn_if_equal(replies, opts)
     local first, n = nil, 0
-    for i = 1, count do
-        local text = replies[i] and replies[i].text
-        if text then
-            first, n = first or text, n + 1
-            if text ~= first then
-                return
-            end
+    for _, reply in pairs(replies) do
+        first, n = first or reply.text, n + 1
+        if reply.text ~= first then
+            return
         end
     end
     if n > 1 then
@@ -296,51 +297,6 @@ local function ask_together(self, m, messages, opts, first, last)
     return results
 end
 
----Asks for `count` samples, concurrently; in one request where the service has that (`n`), so that
----the prompt is paid once.
----@param m ponder.model.Model
----@param messages ponder.model.Message[]
----@param opts table with options of a call among others
----@param count integer
----@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean called for each reply;
----  after the first true no call starts, and those in flight are cancelled
----@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
-function Account:sample(m, messages, opts, count, is_enough)
-    local numbers, replies, results = {}, {}, {}
-    local per = is_enough and 1 or chat.samples_per_request(m, opts)
-    for i = 1, count, per do
-        numbers[#numbers + 1] = i
-    end
-    local function one(first)
-        for sample, result in pairs(ask_together(self, m, messages, opts, first,
-            math.min(count, first + per - 1))) do
-            results[sample], replies[sample] = result, result[1]
-        end
-        if is_enough and replies[first] and is_enough(replies[first], first) then
-            error(ENOUGH, 0)
-        end
-        return true
-    end
-    local ok, errors = pcall(function()
-        return (select(2, task.map(numbers, one, { concurrency = opts.concurrency or count,
-            on_error = is_enough and "raise" or opts.on_error })))
-    end)
-    if not ok and errors ~= ENOUGH then
-        error(errors, 0)
-    end
-    for i = 1, ok and count or 0 do
-        if not replies[i] then
-            local raised = errors[(i - 1) // per + 1]
-            self:fail(i, raised and raised.message or results[i][2],
-                raised and raised.code or results[i][3])
-        end
-    end
-    if opts == self.opts then -- a judge's votes, with their own options, may well be equal
-        warn_if_equal(replies, count, opts)
-    end
-    return replies
-end
-
 ---@class ponder.ensemble.Plan how far to ask, decided after each sample
 ---@field read fun(reply: ponder.model.Reply, sample: integer): table? what a sample contributes, or
 ---  nil, message, code; called when the reply arrives, and may wait
@@ -349,6 +305,7 @@ end
 ---@field highest fun(): integer the highest sample that may be asked for by now
 ---@field watch (fun(sample: integer): fun(tokens: table[]?): any)? of the sample's stream
 ---@field as_they_come boolean? call `add` in the order in which replies arrive
+---@field n integer? samples at most; default opts.n
 
 ---Asks for samples as far as a plan goes. What is in flight when it is over is cancelled.
 ---@param m ponder.model.Model
@@ -360,9 +317,10 @@ end
 ---  their reply; `saved`: of n, never asked
 function Account:series(m, messages, opts, plan)
     local done, replies, added, is_over = {}, {}, 0, false
-    local calls, ended, groups = 0, 0, {}
+    local n, calls, ended, groups = plan.n or opts.n, 0, 0, {}
     -- Shares of a request are no answers by time, and say nothing of their own length.
-    local per = (opts.first or opts.eager) and 1 or chat.samples_per_request(m, opts)
+    local per = (plan.as_they_come or opts.first or opts.eager) and 1
+        or chat.samples_per_request(m, opts)
     local function ask(sample)
         local group, watch = groups[sample], plan.watch and plan.watch(sample)
         local last = per > 1 and not watch and math.min(plan.highest(), sample + per - 1) or sample
@@ -391,27 +349,51 @@ function Account:series(m, messages, opts, plan)
     end
     scopes.series("ensemble", function(sample)
         calls = calls + 1
-        local reply, message, code = ask(sample)
+        local reply, message, code = self:try(ask, sample)
         ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
         local value
         if reply then
             value, message, code = plan.read(reply, sample)
         end
         done[sample] = { value = value, message = message, code = code }
-        replies[sample] = opts.temperature == 0 and reply or nil
+        replies[sample] = reply
         if plan.as_they_come and not is_over then
             add(sample)
         end
         while not plan.as_they_come and not is_over and done[added + 1] do
             add(added + 1)
         end
-    end, opts.concurrency or opts.n, function()
+    end, opts.concurrency or n, function()
         return not is_over and plan.highest() or nil
     end)
-    if opts.temperature == 0 then -- else a few equal replies are what was hoped for
-        warn_if_equal(replies, calls, opts)
+    -- A judge's votes, with their own options, may well be equal, and so may the few replies that
+    -- were enough.
+    if opts == self.opts and (opts.temperature == 0 or calls == n) then
+        warn_if_equal(replies, opts)
     end
-    return { stopped_at = added, calls = calls, cancelled = calls - ended, saved = opts.n - calls }
+    return { stopped_at = added, calls = calls, cancelled = calls - ended, saved = n - calls }
+end
+
+---Asks for `count` samples, concurrently; in one request where the service has that (`n`), so that
+---the prompt is paid once.
+---@param m ponder.model.Model
+---@param messages ponder.model.Message[]
+---@param opts table with options of a call among others
+---@param count integer
+---@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean called for each reply;
+---  after the first true no call starts, and those in flight are cancelled
+---@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
+function Account:sample(m, messages, opts, count, is_enough)
+    local replies, is_over = {}, false
+    self:series(m, messages, opts, { n = count, as_they_come = is_enough ~= nil,
+        read = function(reply, i)
+            replies[i] = reply
+            is_over = is_over or is_enough ~= nil and is_enough(reply, i)
+            return reply
+        end,
+        add = function() return is_over end,
+        highest = function() return count end })
+    return replies
 end
 
 ---Adds to a result how far its samples were asked for, which the log records, too.

@@ -122,7 +122,7 @@ local function ask_until(account, m, messages, opts)
         read = function(reply, i)
             local sample = { sample = i, text = reply.text }
             local ok, message, code = read(account, sample, reply, opts)
-            lengths[i] = { reply.usage and reply.usage.output_tokens, #reply.text }
+            lengths[i] = opts.first and { reply.usage and reply.usage.output_tokens, #reply.text }
             return ok and sample or nil, message, code
         end,
         add = function(_, sample)

@@ -72,13 +72,6 @@ local function needed(stop_at, second)
     return needs[second + 1]
 end
 
-local function allow(self)
-    if self.stop_at then
-        self.highest = math.min(self.n, self.settled + math.max(1, self.min_samples - self.settled,
-            needed(self.stop_at, self.second) - self.first))
-    end
-end
-
 ---Counts the votes of at most `n` samples.
 ---@param n integer at most 1024
 ---@param stop_at number? ends it when the certainty reaches this
@@ -86,8 +79,9 @@ end
 ---@return ponder.ensemble.Votes
 function stop.votes(n, stop_at, min_samples)
     local self = setmetatable({ n = n, stop_at = stop_at, min_samples = min_samples or 1,
-        settled = 0, votes = 0, first = 0, second = 0, highest = n, counts = {}, seen = {} }, Votes)
-    allow(self)
+        settled = -1, votes = 0, first = 0, second = 0, highest = n, counts = {}, seen = {} },
+        Votes)
+    self:add(nil) -- sets `highest`
     return self
 end
 
@@ -113,13 +107,14 @@ function Votes:add(key)
             end
         end
     end
-    if self.stop_at and self.first > 0 and self.settled >= self.min_samples
-        and self:certainty() >= self.stop_at then
+    local missing = self.stop_at and needed(self.stop_at, self.second) - self.first
+    if missing and missing <= 0 and self.settled >= self.min_samples then
         self.stop_reason = "sure"
     elseif self.settled == self.n then
         self.stop_reason = "max"
-    else
-        allow(self)
+    elseif missing then
+        self.highest = math.min(self.n, self.settled
+            + math.max(1, self.min_samples - self.settled, missing))
     end
     return self.stop_reason ~= nil
 end

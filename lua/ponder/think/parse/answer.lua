@@ -50,7 +50,7 @@ local function clean(text)
     if reasoned and text:find("%S", reasoned) then
         text = text:sub(reasoned)
     end
-    if text:find "[\v\r\xC2-\xEF]" then
+    if utf8.len(text) ~= #text or text:find("\r", 1, true) or text:find("\v", 1, true) then
         text = text:gsub("[\v\r]\n?", { ["\v"] = " ", ["\r"] = "\n", ["\r\n"] = "\n" })
             :gsub("[\xC2\xE1-\xE3\xEF][\x80-\xBF]+", PLAIN)
     end
@@ -152,8 +152,9 @@ local function stated_at(lower, first, last)
     if MODALS[verb] then
         verb, from = lower:match("^" .. E .. "(be)()%f[%A]", from)
     elseif verb ~= "is" and verb ~= "equals" then
-        local before = lower:sub(math.max(1, first - 40), first - 1):match "[^\n]*$"
-        return lower:find("^[%s#*_`>]*\n", last) and TITLES[before:gsub("[%s#*_`>]", "")] and last
+        local before = lower:find("^[%s#*_`>]*\n", last)
+            and lower:sub(math.max(1, first - 40), first - 1):match "[^\n]*$"
+        return before and TITLES[before:gsub("[%s#*_`>]", "")] and last
     end
     if not verb or lower:find("^" .. E .. "not%f[%A]", from) then
         return nil
@@ -315,8 +316,8 @@ end
 ---@return string? answer without spaces, emphasis and wrappers such as `$..$` around it; nil: none
 ---@return boolean is_marked
 function answer.read(text)
-    local last = text:match "^[^<\\#`]*%f[%a][Aa]nswer: *(%w+)%.?%s*$" -- most often
-    if last then
+    local at, last = text:match("()nswer: *(%w+)%.?%s*$", -80) -- most often
+    if at and text:find("^%f[%a][Aa]", at - 1) and not text:find "[<\\#`]" then
         return last, true
     end
     text = clean(text)
