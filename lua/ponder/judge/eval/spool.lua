@@ -36,7 +36,6 @@ function spool.strip(record)
 end
 
 ---@class ponder.eval.Spool
----@field private file file*?
 ---@field private size integer bytes
 ---@field private is_writable boolean nothing has failed yet
 ---@field private places (integer|string|false)[] offsets and lengths, or texts

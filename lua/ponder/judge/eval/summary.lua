@@ -112,7 +112,6 @@ local function matched(first, second, found)
 end
 
 ---@class ponder.eval.Gathered what a pass over the records of a policy finds
----@field scores ponder.eval.Grid
 ---@field costs number[] by cluster, of runs whose cost is known
 ---@field earned number[] the scores of these
 ---@field by_scorer table<string, ponder.eval.Grid>

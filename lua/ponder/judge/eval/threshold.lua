@@ -19,11 +19,7 @@ local threshold = {}
 
 ---@class ponder.eval.Threshold
 ---@field text string its source
----@field metric string
 ---@field part string "value", "lower", "upper", "p50", "p95", "total"
----@field policy string
----@field operator string
----@field limit number
 
 local METRICS = { "accuracy", "difference", "p", "cost_per_right", "calls", "tokens", "cost",
     "time", "failed", "stopped", "no_answer" }

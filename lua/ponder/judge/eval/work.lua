@@ -17,10 +17,6 @@ local work = {}
 work.BEGIN, work.RECORD, work.END = "eval.begin", "eval.record", "eval.end"
 
 ---@class ponder.eval.Tally of one policy, while the evaluation runs
----@field name string
----@field done integer
----@field running integer
----@field failed integer
 ---@field binary boolean all scores so far are 0 or 1
 ---@field score number sum
 ---@field cost number USD, as far as known

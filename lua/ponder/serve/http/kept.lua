@@ -9,12 +9,8 @@ local kept = {}
 ---@field text string the response as JSON
 ---@field messages {role: string, content: string}[] the conversation with the answer
 ---@field items table<string, table> its output by id
----@field id string
----@field bytes integer
 
 ---@class ponder.serve.Kept
----@field private max_answers integer
----@field private max_bytes integer
 ---@field private shelves table<any, table> by key
 local Kept = {}
 Kept.__index = Kept

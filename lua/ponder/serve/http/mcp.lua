@@ -20,7 +20,6 @@ local endpoint = {}
 local MAX_SESSIONS = 10000
 
 ---@class ponder.serve.Mcp
----@field server ponder.mcp.Server
 ---@field sessions table<string, ponder.mcp.Session>
 local Mcp = {}
 Mcp.__index = Mcp

@@ -15,9 +15,7 @@ local WAIT = "the client of a stream"
 ---@field id integer of the request
 ---@field at number when something was written last, on the scheduler's clock
 ---@field first number? when something was written first
----@field private http ponder.http.Server
 ---@field private is_busy boolean whether a text has been sent in part
----@field private room ponder.task.Waiters
 local Outlet = {}
 Outlet.__index = Outlet
 

@@ -6,7 +6,6 @@ local quote = require "ponder.quote"
 local stops = {}
 
 ---@class ponder.serve.Stops
----@field private sequences string[]
 local Stops = {}
 Stops.__index = Stops
 

@@ -27,8 +27,6 @@ local client = {}
 ---@field stray string? the last output of the server that was not JSON-RPC
 
 ---@class ponder.mcp.Call an open request
----@field id integer
----@field timeout_ms integer
 ---@field reply table? the answering message
 ---@field headers table<string, string>? over HTTP: those that repeat arguments
 ---@field private progress table[] undelivered: {progress, total?, message?}
@@ -57,10 +55,8 @@ function Call:__close()
 end
 
 ---@class ponder.mcp.Client
----@field connection ponder.mcp.Connection
 ---@field server table serverInfo of the server
 ---@field capabilities table of the server
----@field instructions string?
 ---@field tools_changed boolean whether the server has announced a change since they were listed
 ---@field private calls table<integer, ponder.mcp.Call>
 ---@field private mirrored table<string, table<string, string[]>>? by tool: see

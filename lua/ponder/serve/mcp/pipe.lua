@@ -15,7 +15,6 @@ local END_MS, TERM_MS = 2000, 1000 -- to exit once its input ends, and after SIG
 local STATUS_MS = 1000 -- to exit once its output ends
 
 ---@class ponder.mcp.Pipe: ponder.mcp.Connection
----@field private child ponder.process.Child
 ---@field private failure {[1]: string, [2]: string}? message and code
 ---@field private ended boolean whether its output has ended
 ---@field stray string? the last line that was not JSON-RPC

@@ -27,7 +27,6 @@ local PAGE = 100 -- items of a list at a time
 ---@field templates table[]? of resources
 
 ---@class ponder.mcp.Server
----@field opts table
 ---@field tools table[] in the protocol's form, in order
 ---@field by_name table<string, ponder.serve.Policy>
 local Server = {}

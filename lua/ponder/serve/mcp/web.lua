@@ -26,8 +26,6 @@ local RETRY_MS, MAX_RETRY_MS, MAX_RETRIES = 1000, 60000, 1000
 
 ---@class ponder.mcp.Web: ponder.mcp.Connection
 ---@field version string? of the protocol, once negotiated
----@field session string?
----@field private url string
 ---@field private given table<string, string> the user's headers
 ---@field private answers integer sent since the latest request
 local Web = {}

@@ -156,10 +156,7 @@ return seen(redis.call('HGET', KEYS[1], 'spent'))]]
 local LIMITS = { "max_calls", "max_total_tokens", "max_cost", "in_flight" }
 
 ---@class ponder.queue.Budget: ponder.task.Backing
----@field private client ponder.redis.Client
----@field private keys string[]
 ---@field private owner string this process's share of the budget
----@field private lease_ms integer
 ---@field private budget ponder.task.Budget the limits, and the use known here
 ---@field private at_least number[] calls, tokens and cost used elsewhere or before
 ---@field private seen (string|integer)[] what it has come to, as of the last reply of Redis: its

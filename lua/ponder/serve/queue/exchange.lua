@@ -21,26 +21,20 @@ local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more job
 local MAX_PROBLEM = 1000 -- bytes of a worker's message
 
 ---@class ponder.queue.Slot an awaited job
----@field id string
 ---@field spec table see ponder.serve.queue.worker; a JSON object
 ---@field item string JSON
 ---@field backings table<ponder.queue.Budget, true> the shared budgets around it
 ---@field recorded boolean? its outcome included rows for the log
----@field task ponder.task.Handle
 ---@field status "ok"|"failed"|"dead"|"cancelled"|"refused"|nil nil: unfinished
 ---@field dead string? the stored error of a dead letter, which may still be retried
 ---@field value string? {message, code} of a job that Redis refused
 ---@field entry string? in the stream of results
 
 ---@class ponder.queue.Exchange
----@field client ponder.redis.Client
 ---@field slots table<string, ponder.queue.Slot>
 ---@field backings table<ponder.queue.Budget, true> budgets shared with workers
 ---@field private reader ponder.redis.Client for blocking reads
----@field private prefix string
 ---@field private map string prefix of the ids of this queue object's jobs
----@field private script ponder.queue.Script
----@field private waiting integer
 ---@field private dead integer how many of them are dead letters
 ---@field private unsent ponder.queue.Slot[] not enqueued yet
 ---@field private sender ponder.task.Handle? enqueues for all

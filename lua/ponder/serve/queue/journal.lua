@@ -17,7 +17,6 @@ local scheduler = require "ponder.run.task.scheduler"
 local journal = {}
 
 ---@class ponder.queue.Journal
----@field client ponder.redis.Client
 ---@field prefix string of the queue's keys
 ---@field id string of the job
 ---@field on_trouble fun(message: string?, waited_s: number)

@@ -43,10 +43,7 @@ end
 ---@class ponder.queue.Spec
 ---@field call string the function
 ---@field name string of the run
----@field seed integer
 ---@field index integer? of the item in its map
----@field max_attempts integer
----@field timeout_ms integer?
 ---@field budgets table[]? the shared budgets around the job: see ponder.serve.queue.budget
 
 local SPEC = {

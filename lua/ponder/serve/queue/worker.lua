@@ -45,31 +45,18 @@ local RETRY_S, MAX_RETRY_S = 0.2, 60 -- pause before a job that raised runs agai
 
 ---@class ponder.queue.WorkerOptions
 ---@field budget ponder.task.Limits? of each job
----@field client ponder.redis.Client
 ---@field reader ponder.redis.Client another connection, for blocking reads
----@field queue string
----@field script ponder.queue.Script
----@field concurrency integer
----@field lease_ms integer
 ---@field say fun(line: string) prints a message
 
 ---@class ponder.queue.Job a job that this worker has
----@field entry string
----@field attempt integer
 ---@field spared integer? of a job that has come back: deliveries that were not attempts
 ---@field fields table<string, string> of the stream
 ---@field spec ponder.queue.Spec? nil: it cannot be read
----@field item any
 ---@field problem string? why it cannot be read
----@field taken_at number
----@field run ponder.Run?
 ---@field lost boolean? another worker has it, or will have it
 
 ---@class ponder.queue.Worker
----@field name string
 ---@field running integer jobs
----@field done integer
----@field failed integer
 ---@field dead integer jobs that it made dead letters
 ---@field problem string? why it ends: a missing right, or an impossible answer of Redis
 local Worker = {}

@@ -19,14 +19,10 @@ local MAX_OUTPUT = 1 << 16 -- bytes buffered
 local MAX_BYTES = 24 << 20 -- in one message
 
 ---@class ponder.untrusted.Call
----@field id integer
----@field group ponder.task.Group
 ---@field requests table[] to be sent
 ---@field waiting table<integer, ponder.task.Handle> by the number of the request
----@field last_request integer
 ---@field events table[] to be sent
 ---@field output string[] to be sent
----@field output_size integer
 ---@field outcome table? set at its end
 
 local calls, running = {}, nil -- by id; the one that the parent waits for
