@@ -174,7 +174,6 @@ function serve.new(opts)
         budget = budgets.new { max_cost = opts.max_cost }, key_budgets = key_budgets,
         draining = false, is_idle = false, cancelled = 0, streams = {}, created = os.time(),
         kept_kb = collectgarbage "count" }, Server)
-    self.slot = self:new_slot()
     self.kept = kept.new(opts.max_kept_answers, opts.max_kept_bytes)
     self.mcp = mcp.new { policies = list, prompts = opts.prompts, resources = opts.resources,
         version = opts.version, log = opts.log, timeout_ms = opts.timeout_ms,

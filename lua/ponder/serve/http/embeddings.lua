@@ -37,8 +37,11 @@ local function packed(vector)
 end
 
 ---Answers a request; raises a ponder.serve.Error if a field is wrong.
----@param r table the request
-function embeddings.answer(server, r, key)
+function embeddings.answer(server, r, _, key)
+    if not server.opts.embeddings then
+        return server:refuse(r, errors.new(404, "model_not_found",
+            "there is no model for embeddings here (ponder serve --embeddings NAME)"))
+    end
     local given = fields.sort(fields.body(r.body), KNOWN)
     local texts, m = texts_of(given), server.opts.embeddings
     r.policy = m.name

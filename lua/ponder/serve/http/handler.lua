@@ -1,7 +1,6 @@
 --- One request to a server, from routing to the answer: methods of ponder.serve.Server.
 
 local budgets = require "ponder.run.task.budget"
-local embeddings = require "ponder.serve.http.embeddings"
 local errors = require "ponder.serve.http.errors"
 local fields = require "ponder.serve.http.fields"
 local guard = require "ponder.serve.http.guard"
@@ -19,6 +18,7 @@ local ENDPOINTS = {
     ["/v1/chat/completions"] = require "ponder.serve.http.chat",
     ["/v1/responses"] = require "ponder.serve.http.responses",
     ["/v1/messages"] = require "ponder.serve.http.messages",
+    ["/v1/embeddings"] = require "ponder.serve.http.embeddings",
 }
 
 -------------------------------------------------------------------------------
@@ -121,11 +121,6 @@ local Slot = { __close = function(slot)
     slot.server.permits:release()
 end }
 
----@return table slot what `admit` returns
-function Server.new_slot(server)
-    return setmetatable({ server = server }, Slot)
-end
-
 ---Waits for a free slot, which the request holds until it closes it.
 ---@return table? slot nil: none is free in time
 function Server:admit()
@@ -138,7 +133,7 @@ function Server:admit()
         end
     end
     self.in_flight = self.in_flight + 1
-    return self.slot
+    return setmetatable({ server = self }, Slot)
 end
 
 ---Calls `f(...)` within the budgets of the server and of the key.
@@ -358,22 +353,12 @@ function Server:dispatch(r)
         return self:refuse(r, denied)
     elseif r.path == "/mcp" then
         return self.mcp:handle(self, r, key)
-    elseif r.path == "/v1/embeddings" then
-        err = self.check_head(r) or self:check_open()
-        if not err and not self.opts.embeddings then
-            err = errors.new(404, "model_not_found",
-                "there is no model for embeddings here (ponder serve --embeddings NAME)")
-        end
-        if err then
-            return self:refuse(r, err)
-        end
-        return embeddings.answer(self, r, key)
     elseif endpoint then
         err = self.check_head(r) or self:check_open()
         if err then
             return self:refuse(r, err)
         end
-        return self:answer(r, endpoint, key)
+        return (endpoint.answer or self.answer)(self, r, endpoint, key)
     end
     local folder, name = r.path:match "^(/v1/%a+/)(.+)$"
     get = get or GET[folder]

@@ -22,7 +22,7 @@ local FAMILIES = {
 function metrics.new()
     local self = setmetatable({}, Metrics)
     for _, family in ipairs(FAMILIES) do
-        self[family[2]] = { about = family, by_label = {}, series = {} }
+        self[family[2]] = { about = family, by_labels = {}, series = {} }
     end
     return self
 end
@@ -41,17 +41,12 @@ end
 
 -- The series of a family with these labels; a new one begins with what `first` returns.
 local function series(family, first, a, b)
-    local inner = family.by_label[a]
-    if not inner then
-        inner = {}
-        family.by_label[a] = inner
-    end
-    local one = inner[b or ""]
+    local key = b and a .. "\0" .. b or a
+    local one = family.by_labels[key]
     if not one then
         one = first()
         one.labels = { family.about[4], a, family.about[5], b }
-        inner[b or ""] = one
-        family.series[#family.series + 1] = one
+        family.by_labels[key], family.series[#family.series + 1] = one, one
     end
     return one
 end

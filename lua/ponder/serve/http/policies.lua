@@ -65,9 +65,7 @@ end
 
 ---Makes a policy from a value of its file: a function, a strategy, or a table with `run`.
 function policies.new(name, value)
-    if type(value) == "function" then
-        value = { run = value }
-    elseif is_strategy(value) then
+    if type(value) == "function" or is_strategy(value) then
         value = { run = value }
     elseif type(value) ~= "table" or value.run == nil then
         return nil, ("policy %s: expected a function, a strategy or a table with run (got %s)")
@@ -90,10 +88,10 @@ function policies.new(name, value)
         accepts[field] = true
     end
     checked.name, checked.accepts = name, accepts
-    checked.takes_tools = not is_strategy(checked.run) -- which may answer with calls of them
+    checked.takes_tools = type(checked.run) == "function" -- which may answer with calls of them
     if is_strategy(checked.run) then
         checked.run = run_strategy(checked.run)
-    elseif type(checked.run) ~= "function" then
+    elseif not checked.takes_tools then
         return nil, ("policy %s: run must be a function or a strategy"):format(name)
     end
     return checked

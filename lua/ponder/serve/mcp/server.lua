@@ -50,26 +50,15 @@ local function tool_of(policy)
         outputSchema = policy.returns and object_schema(policy.returns), annotations = annotations }
 end
 
-local OPTIONS = {
-    policies = { type = "table", required = true },
-    prompts = { type = "table" },
-    resources = { type = "table" },
-    version = { type = "string", default = "0" },
-    timeout_ms = { type = "number", min = 1, default = 600000 },
-    max_cost_per_request = { type = "number", min = 0, finite = true },
-    max_calls_per_request = { type = "integer", min = 1 },
-    on_called = { type = "function", default = function() end },
-    log = { type = "function", default = function(text)
-        io.stderr:write("ponder mcp: ", text, "\n")
-    end },
-}
+local DEFAULTS = { version = "0", timeout_ms = 600000, on_called = function() end,
+    log = function(text) io.stderr:write("ponder mcp: ", text, "\n") end }
 
 ---@param opts table policies: a list from ponder.serve.http.policies; prompts, resources:
 ---  ponder.mcp.Catalog; version: of the program; timeout_ms, max_cost_per_request (USD),
 ---  max_calls_per_request of a call; log(text): called with each failure; on_called(policy, spent,
 ---  failure): called after each call of a policy
 function server.new(opts)
-    opts = options.check("mcp.server.new", opts, OPTIONS)
+    opts = options.merge(options.merge({}, DEFAULTS), opts)
     local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
     for i, policy in ipairs(opts.policies) do
         local tool = tool_of(policy)
