@@ -147,6 +147,9 @@ describe("a coordinator", function()
         function(q, worker)
             local call = task.spawn(q.call, q, 1, "f")
             local id = worker.take().id
+            repeat
+                task.sleep(0.01)
+            until server:cli("CLIENT LIST"):find "cmd=xread " -- it reads results
             server:cli "FLUSHALL"
             server:cli "CLIENT KILL TYPE normal"
             repeat

@@ -61,19 +61,6 @@ local function check(path, what, value, rules)
     return value
 end
 
--- Checks a record. One of version 0.2.0 counted requests, and had its samples under that name.
-local function check_record(path, what, record)
-    if type(record) == "table" and type(record.samples) ~= "number" then
-        record.drawn, record.samples = record.samples, record.calls
-        for _, point in ipairs(type(record.points) == "table" and record.points or {}) do
-            if type(point) == "table" then
-                point.samples = point.calls
-            end
-        end
-    end
-    return check(path, what, record, RECORD)
-end
-
 local function key_of(record)
     return work.key(record.policy, record.id, record.epoch)
 end
@@ -96,7 +83,7 @@ local function from_json(path)
     end
     local records, known = {}, {}
     for i, record in ipairs(result.records) do
-        local key = key_of(check_record(path, "record " .. i, record))
+        local key = key_of(check(path, "record " .. i, record, RECORD))
         records[#records + 1] = not known[key] and record or nil
         known[key] = true
     end
@@ -116,7 +103,7 @@ local function from_log(path)
             meta, place_of, has_ended = check(path, what, event.data, META), {}, false
         elseif event.name == work.RECORD and meta then
             count = count + 1
-            place_of[key_of(check_record(path, what, event.data))] = count
+            place_of[key_of(check(path, what, event.data, RECORD))] = count
             records:put(count, json.encode(event.data))
         elseif event.name == work.END and meta then
             meta.cut, has_ended = check(path, what, event.data, END).cut, true
@@ -127,9 +114,8 @@ local function from_log(path)
     if not meta then
         return nil, path .. ": has no evaluation", "NOT_FOUND"
     end
-    if not has_ended then -- only a budget could cut those of 0.2.0, which have no end
-        local state = log:state()
-        meta.cut = state == "completed" and "budget" or state ~= "running" and "interrupted" or nil
+    if not has_ended then
+        meta.cut = log:state() ~= "running" and "interrupted" or nil
     end
     return meta, records:records(options.at(place_of, options.names(place_of)))
 end

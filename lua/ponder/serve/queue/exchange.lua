@@ -50,7 +50,7 @@ function exchange.new(of)
     local self = setmetatable({ prefix = redis.prefix(of.name), name = of.name, map = of.map,
         client = of.client, reader = of.reader, script = of.script,
         about = json.encode { script = of.script.path }, slots = {}, waiting = 0, dead = 0,
-        unsent = {}, taken = {}, early = {}, last = "0", renewed_at = 0,
+        unsent = {}, taken = {}, early = {}, last = "0", renewed_at = 0, connections = 1,
         backings = setmetatable({}, { __mode = "k" }) }, Exchange)
     self.say = function(line)
         io.stderr:write(("ponder: queue %s: %s\n"):format(of.name, quote.terminal(line)))
@@ -285,22 +285,6 @@ local function look_for_workers(self)
     end
 end
 
--- After a long silence, enqueues again the jobs that have vanished from Redis.
-local function look_for_jobs(self)
-    local ids = {}
-    for id, slot in pairs(self.slots) do
-        if not slot.status then
-            ids[#ids + 1] = id
-        end
-    end
-    local missing = self.client:eval(moves.MISSING, { self:key "state",
-        self:key("jobs:" .. self.script.code), self:key("results:" .. self.map) }, self.last,
-        table.unpack(ids))
-    for _, id in ipairs(missing or {}) do
-        table.insert(self.unsent, self.slots[id])
-    end
-end
-
 -- Reads the results since the last read. After an outage Redis may have lost jobs: enqueues those
 -- again.
 local function read(self)
@@ -315,7 +299,7 @@ local function read(self)
         self.last = entry[1]
         dispatch(self, entry[1], moves.fields(entry[2]))
     end
-    if self.connections ~= self.reader.connections and self.connections then
+    if self.connections ~= self.reader.connections then
         self.renewed_at = 0 -- Redis may have lost what budgets have come to
         for _, slot in pairs(self.slots) do
             if not slot.status then
@@ -372,7 +356,6 @@ local function lead(self, slot)
             since = scheduler.clock()
         elseif scheduler.clock() - since > self.reader:patience_s() then -- is there a reason?
             look_for_workers(self)
-            look_for_jobs(self)
             since = scheduler.clock()
         end
         if self.dead == self.waiting and self.dead > 0 then

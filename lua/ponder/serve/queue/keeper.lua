@@ -72,23 +72,6 @@ function keeper.announce(self)
         seen_at = os.time(), lease_ms = self.opts.lease_ms, problem = self.problem })
 end
 
--- Jobs for another version of the script belong to other workers.
-local function look_for_others(self)
-    local codes = moves.fields(self.client:call("HGETALL", self.prefix .. "codes"))
-    for code, about in pairs(codes) do
-        local waiting = code ~= self.opts.script.code and not self.told[code]
-            and self.client:call("XLEN", self.prefix .. "jobs:" .. code)
-        if waiting and waiting > 0 then
-            local its = moves.read(about, moves.VERSION)
-            self.told[code] = true
-            self.opts.say(("the queue %s has %s for another version of the script: %s is %s there, "
-                .. "%s is %s here"):format(self.opts.queue, quote.count(waiting, "job"),
-                quote.line(its.script or "?"), quote.line(code), self.opts.script.path,
-                self.opts.script.code))
-        end
-    end
-end
-
 local function sweep(self)
     local long_gone = {}
     local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers"))
@@ -120,9 +103,6 @@ function keeper.keep(self)
                 budget.backing:renew()
             end
             keeper.announce(self)
-            if turns % 4 == 0 then
-                look_for_others(self)
-            end
             if turns % 64 == 0 then
                 sweep(self)
             end

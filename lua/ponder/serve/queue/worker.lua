@@ -68,7 +68,7 @@ function worker.new(opts)
         jobs = prefix .. "jobs:" .. opts.script.code, held = {}, running = 0,
         suspects = {}, claim_at = 0, -- jobs that are to run alone; when it claims jobs again
         done = 0, failed = 0, dead = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
-        renewed_at = 0, told = {},
+        renewed_at = 0,
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
         concluded = {}, events = waiters.new "a worker" }, Worker)
     local pid, machine = host.process()
