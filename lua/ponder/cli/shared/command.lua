@@ -116,7 +116,7 @@ function Session:on_event(event, running)
             metadata = event.metadata }
     end
     if self.says_steps and event.name:match "step$" then
-        io.stderr:write("ponder ", self.progress.name, ": ",
+        io.stderr:write("ponder ", self.name, ": ",
             table.concat(self.progress:facts(), ", "), "\n")
         io.stderr:flush()
     end
