@@ -483,7 +483,7 @@ local function through_log(client, request)
         request.lost = row.in_flight
         charge_lost(request, attempts, killed + (row.in_flight and 1 or 0))
     end
-    local draft, message, code, partial = tape:finish_call(what, answer_anew, client, request)
+    local draft, message, code, partial = tape:answer(what, answer_anew, client, request)
     if row.played then call.charge(request, row.played, draft, message, code, partial) end
     return draft, message, code, partial
 end

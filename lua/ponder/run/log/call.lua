@@ -51,6 +51,11 @@ end
 
 local LABEL_BYTES = 60
 
+---The columns that tell it from other calls.
+function Call:columns()
+    return self.identity
+end
+
 --- The operation in a few words, for people.
 ---@return string "the call to openai:gpt-5-mini (Use 4 4 6 8 to make...)"
 function Call:describe()
@@ -204,11 +209,9 @@ end
 --- Reads the results of a call, as the script gets them.
 ---@return table? results `failures`: the failed attempts; nil if the row is damaged
 function call.results(db, run, id)
-    local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
-        .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
-        .. "WHERE run = ?1 AND id = ?2", run, id)
-    local draft = reply and json.decode(reply)
-    local failures = has_failed == 1 and failures_of(db, run, id) or {}
+    local status, reply, message, code = db:row("SELECT status, reply, message, code FROM calls "
+        .. "WHERE run = ? AND id = ?", run, id)
+    local draft, failures = reply and json.decode(reply), failures_of(db, run, id)
     if reply and not call.is_reply(draft) or status == "ok" and not draft then
         return nil
     elseif status == "ok" then
@@ -218,7 +221,8 @@ function call.results(db, run, id)
 end
 
 --- Finds what previous processes may have paid for a call that the log of this run does not answer.
-function Call:find_lost(db, run, id)
+function Call:find_lost(db, run)
+    local id = self.known.id
     local status = db:row("SELECT status FROM calls WHERE run = ? AND id = ?", run, id)
     self.asked.lost = failures_of(db, run, id)
     self.asked.in_flight = not self.asked.by_batch and (status == nil or status == "cancelled")

@@ -2,6 +2,7 @@
 
 local json = require "ponder.json"
 local redact = require "ponder.base.redact"
+local store = require "ponder.core.store"
 
 local effect = {}
 
@@ -26,7 +27,12 @@ function effect.new(kind, name, key)
     end
     encoded = redact.keep(encoded) -- as the log stores it
     return setmetatable({ what = kind, name = name, key = encoded,
-        identity = ("%s\n%s\n%s"):format(kind, name, encoded) }, Effect)
+        identity = store.sha256(("%s\n%s\n%s"):format(kind, name, encoded)) }, Effect)
+end
+
+---The columns that tell it from other effects.
+function Effect:columns()
+    return self.what, self.name, self.key
 end
 
 ---@return string
@@ -124,8 +130,6 @@ function effect.results(db, run, id)
     return { false, raised and raised[2] or not value and message or nil, n = 2 }
 end
 
-function Effect:copy(tape, results)
-    self:answer(tape, results)
-end
+Effect.copy = Effect.answer
 
 return effect

@@ -22,12 +22,10 @@ end
 ---The same for a request that the recording does not answer.
 ---@param known ponder.log.Answered?
 function playing.refuse(self, what, known)
-    if known or not self.past.ended then
-        playing.diverge(self, ("the log ends here: %s was asked and not answered"):format(
-            what:describe()))
-    end
-    playing.diverge(self, ("%s is not in the log: here the script diverges"):format(
-        what:describe()))
+    local where = (known or not self.past.ended)
+        and "the log ends here: %s was asked and not answered"
+        or "%s is not in the log: here the script diverges"
+    return playing.diverge(self, where:format(what:describe()))
 end
 
 -- Whether an inner run has earlier entries still to play.

@@ -13,8 +13,6 @@ local recording = {}
 local LOAD = { call = call.results, effect = effect.results }
 local math_type = math.type
 
-local BATCH = 256 -- rows of the tape read at once
-
 ---@class ponder.log.Answered a recorded operation, answered or not
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
@@ -104,15 +102,15 @@ end
 -- The forms of a statement for calls and for effects; `$equal`: it is the operation that is asked.
 local function forms(sql)
     return { call = (sql:gsub("%$(%l+)", { rows = "calls", code = "code",
-            equal = "identity = ?4" })),
+            equal = "identity = ?" })),
         effect = (sql:gsub("%$(%l+)", { rows = "effects", code = "NULL",
-            equal = "kind = ?4 AND name = ?5 AND key = ?6" })) }
+            equal = "kind = ? AND name = ? AND key = ?" })) }
 end
 
 -- The plus in these statements keeps SQLite from scanning all rows by id. Beside max() it gives the
 -- other columns of that row.
 local IN_ORDER = forms [[SELECT max(+id), status, $code, within FROM $rows
-    WHERE run = ?1 AND $equal AND within IS ?2 AND occurrence = ?3]]
+    WHERE run = ?1 AND within IS ?2 AND occurrence = ?3 AND $equal]]
 local STATE = {
     run = "SELECT id FROM runs WHERE parent = ? AND id = ?",
     call = "SELECT id, status, code, within FROM calls WHERE run = ? AND id = ?",
@@ -121,15 +119,6 @@ local STATE = {
 -- In the log of another run: first the script's operations, then those of its tools.
 local IN_ANY_ORDER = forms [[SELECT id FROM $rows WHERE run = ?1 AND $equal
     ORDER BY within IS NOT NULL, CASE WHEN within IS NULL THEN occurrence END, id]]
-
--- Calls a method of the store with the form of a statement for an operation; `a`, `b`: ?2 and ?3.
-local function query(self, method, statements, what, a, b)
-    local db, sql = self.db, statements[what.kind]
-    if what.kind == "call" then
-        return db[method](db, sql, self.run, a, b, what.identity)
-    end
-    return db[method](db, sql, self.run, a, b, what.what, what.name, what.key)
-end
 
 ---Looks up an operation in the log of the same run.
 ---@param within integer? effects.id of the tool that asks
@@ -141,7 +130,8 @@ function Recording:find(what, within, occurrence)
         local list = self.runs[("%s %s"):format(within or "", what.identity)]
         known = list and list[occurrence]
     else
-        local id, status, code, inside = query(self, "row", IN_ORDER, what, within, occurrence)
+        local id, status, code, inside = self.db:row(IN_ORDER[what.kind], self.run, within,
+            occurrence, what:columns())
         known = id and known_of(self, what.kind, id, status, code, inside)
     end
     if known then
@@ -168,7 +158,7 @@ function Recording:find_next(what)
     local left = self.left_of[key]
     if not left then
         left = { next = 1 }
-        for id in query(self, "rows", IN_ANY_ORDER, what) do
+        for id in self.db:rows(IN_ANY_ORDER[kind], self.run, what:columns()) do
             left[#left + 1] = id
         end
         self.left_of[key] = left
@@ -210,7 +200,7 @@ FROM tape
 LEFT JOIN calls ON tape.kind = 'call' AND calls.run = tape.run AND calls.id = what
 LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects.id = what
 WHERE tape.run = ?1 ]]
-local NEXT_OF_TAPE = TAPE .. "AND seq > ?2 ORDER BY seq LIMIT ?3"
+local NEXT_OF_TAPE = TAPE .. "AND seq > ?2 ORDER BY seq LIMIT 1"
 -- Leaves invalid rows out: playing the tape reports them.
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
 local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? AND seq <= ? " .. NAMES_ANSWER
@@ -225,40 +215,30 @@ local function answered_by(self, kind, what, id, status, code, within)
     return id and known_of(self, kind, id, status, code, within)
 end
 
--- Reads the next rows of the tape whose operations are answered.
-local function read_batch(self)
-    local entries = {}
-    while not entries[1] and not self.at_end do
-        local count = 0
-        for seq, round, kind, what, id, status, code, within in self.db:rows(NEXT_OF_TAPE,
-            self.run, self.read_to, BATCH) do
+---Returns the next entry to play.
+---@return ponder.log.Entry? nil: the tape has ended
+function Recording:entry()
+    while not self.next and not self.at_end do
+        local seq, round, kind, what, id, status, code, within = self.db:row(NEXT_OF_TAPE, self.run,
+            self.read_to)
+        self.at_end, self.read_to = seq == nil, seq
+        if seq then
             check_entry(self, seq, round, kind, what)
-            count, self.read_to = count + 1, seq
             local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then
                 file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
             elseif kind == "timers" or answered.answered then
-                entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
+                self.next = { seq = seq, round = round, kind = kind, what = what,
                     key = answered and answered.key }
             end
         end
-        self.at_end = count < BATCH
     end
-    self.entries, self.next = entries, 1
-end
-
----Returns the next entry to play.
----@return ponder.log.Entry? nil: the tape has ended
-function Recording:entry()
-    if not self.entries[self.next] and not self.at_end then
-        read_batch(self)
-    end
-    return self.entries[self.next]
+    return self.next
 end
 
 ---Moves on to the next entry.
 function Recording:advance()
-    self.next = self.next + 1
+    self.next = nil
 end
 
 ---Counts the answers on the tape that were left unused.
@@ -385,7 +365,7 @@ function recording.new(db, run, how)
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
         runs = {}, known = {}, found = sets(), on_tape = sets(), left_of = {}, clocks = {},
-        entries = {}, next = 1, read_to = -1 }, Recording)
+        read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
@@ -421,12 +401,6 @@ end
 function Recording:within(known, retries)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
         edit = self.edit, retries = retries or self.retries and not known.answered })
-end
-
---- Finds what previous processes may have paid for a call without an answer.
----@param known ponder.log.Answered
-function Recording:find_lost(what, known)
-    what:find_lost(self.db, self.run, known.id)
 end
 
 --- Returns how many calls, but for those in batches, were unanswered when the previous process

@@ -35,7 +35,6 @@
 local playing = require "ponder.run.log.playing"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.run.task.scheduler"
-local store = require "ponder.core.store"
 local task = require "ponder.task"
 
 local tape = {}
@@ -105,12 +104,14 @@ local NOTHING = { ordered = false }
 
 function NOTHING.entry() end -- luacheck: ignore 212
 
+function NOTHING.find_next() end
+
 ---Makes the tape of a run; `attach` begins it.
 ---@param fields table id, uid, run, command, writer, and what else it has
 ---@return ponder.log.Tape
 function tape.new(fields)
     fields.root, fields.clock = fields.root or fields, fields.writer.clock
-    fields.past = fields.past or NOTHING
+    fields.past, fields.asked = fields.past or NOTHING, {}
     return setmetatable(fields, Tape)
 end
 
@@ -249,11 +250,19 @@ end
 
 local COUNTER = { call = "calls", effect = "effects" }
 
--- Gives an operation its id, and writes its row.
+-- Gives an operation its id, which messages about a call name.
+local function identify(self, what, id)
+    what.id = id
+    if what.kind == "call" and what.asker then
+        what.asker.call, what.asker.log = id, self.command.opts.path
+    end
+end
+
+-- Numbers an operation, and writes its row.
 local function insert(self, what)
     local counter = COUNTER[what.kind]
     self[counter] = self[counter] + 1
-    what.id = self[counter]
+    identify(self, what, self[counter])
     if what.kind == "call" then
         self.writer.calls = self.writer.calls + 1
     end
@@ -342,37 +351,31 @@ Tape.pass_over = playing.pass_over
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
--- Counts how often an operation was asked in its place, this time included. (Drawing on the screen
--- is outside, too, but has no row.)
-local function times_asked(self, what)
-    local within = what.within
-    local place = type(within) == "table" and within.kind .. within.id or ""
-    local key = store.sha256(("%s %s %s"):format(place, what.kind, what.identity))
-    key = tonumber(key:sub(1, 15), 16) -- a third of the memory that a text takes
-    self.asked = self.asked or {}
-    self.asked[key] = (self.asked[key] or 0) + 1
-    return self.asked[key]
-end
-
 -- Finds the recording of an operation. Equal operations are distinguished by their order: in the
--- same run, by that within the place where they are asked.
+-- same run, by that within the place where they are asked. (Drawing on the screen is outside, too,
+-- but is not a place.)
 local function look_up(self, what)
-    local context, past = scheduler.current().context or NONE, self.past
+    local context, past, place = scheduler.current().context or NONE, self.past, ""
     local within = context.outside
     what.within, what.asker = within, context.asker
-    what.within_id = type(within) == "table" and within.kind == "effect" and within.id or nil
+    if type(within) == "table" then
+        place = within.kind .. within.id
+        what.within_id = within.kind == "effect" and within.id or nil
+    end
     if what.kind == "run" and past == NOTHING then
         return -- only a recording tells inner runs of one name apart
     end
-    what.occurrence = times_asked(self, what)
+    local key = place .. what.kind .. what.identity
+    what.occurrence = (self.asked[key] or 0) + 1
+    self.asked[key] = what.occurrence
     if not past.ordered then
-        what.known = past ~= NOTHING and past:find_next(what) or nil
-    elseif what.within_id or type(within) ~= "table" then -- inside a call they have no place
+        what.known = past:find_next(what)
+    elseif what.within_id or place == "" then -- inside a call they have no place
         what.known = past:find(what, what.within_id, what.occurrence)
     end
 end
 
----@return boolean
+---Whether the log of this run has an answer to such an operation.
 function Tape:has(what)
     return self.past.ordered and self.past:find(what, nil, 1) ~= nil
 end
@@ -415,8 +418,10 @@ local function ask(self, what, f, ...)
     return unpack(results, 1, results.n)
 end
 
--- Performs an operation that was looked up.
-local function answer(self, what, f, ...)
+---Returns the recorded answer of an operation that was looked up, or else calls f(...) and records
+---its result. Waits, so call it within a task.
+---@return any ... what f returned
+function Tape:answer(what, f, ...)
     local known, past, is_played = what.known, self.past, false
     local recorded = known and known.answered and known
     if self.playing and not what.within then
@@ -426,7 +431,7 @@ local function answer(self, what, f, ...)
         is_played = playing.wait_for_turn(self, recorded)
     end
     if known and (is_played or past.ordered) then
-        what.id = known.id
+        identify(self, what, known.id)
     end
     if recorded then
         local results = past:results(recorded)
@@ -446,11 +451,11 @@ local function answer(self, what, f, ...)
     return ask(self, what, f, ...)
 end
 
----Performs an operation: returns the recorded answer, or else calls f(...) and records its result.
----Waits, so call it within a task.
+---Looks an operation up and answers it.
+---@return any ... what f returned
 function Tape:perform(what, f, ...)
     look_up(self, what)
-    return answer(self, what, f, ...)
+    return self:answer(what, f, ...)
 end
 
 ---Begins a call of a model: creates the file of the log, if there is none yet, and looks the call
@@ -469,19 +474,9 @@ function Tape:begin_call(asked)
     local what = calls.new(asked)
     look_up(self, what)
     if what.known and not what.known.answered and self.past.ordered then
-        self.past:find_lost(what, what.known)
+        what:find_lost(self.past.db, self.past.run)
     end
     return what
-end
-
----Answers the call from the log, or by `f(...)`. See ponder.task.Tape.
----@return any ... what `f` returned
-function Tape:finish_call(what, f, ...)
-    local results, asker = pack(answer(self, what, f, ...)), what.asker
-    if asker then
-        asker.call, asker.log = what.id, self.command.opts.path -- for messages
-    end
-    return unpack(results, 1, results.n)
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -344,7 +344,7 @@ end
 ---@field note_timers fun(self, rounds: integer, now: number) timers of followed tasks were due
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.run.log.tape
 ---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
----@field finish_call fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
+---@field answer fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
 
 ---Whether what the current task asks for is answered from a log.
 function scheduler.is_playing()
