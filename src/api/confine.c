@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "api/task_stop.h"
@@ -72,46 +71,19 @@ bool confine_has_seccomp(void)
 }
 
 static const int allowed_calls[] = {
-    SCMP_SYS(read),
-    SCMP_SYS(write),
-    SCMP_SYS(readv),
-    SCMP_SYS(writev),
-    SCMP_SYS(close),
-    SCMP_SYS(lseek),
-    SCMP_SYS(fstat),
-    SCMP_SYS(brk),
-    SCMP_SYS(munmap),
-    SCMP_SYS(mremap),
-    SCMP_SYS(madvise),
-    SCMP_SYS(rt_sigaction),
-    SCMP_SYS(rt_sigprocmask),
-    SCMP_SYS(rt_sigreturn),
-    SCMP_SYS(sigaltstack),
-    SCMP_SYS(futex),
-    SCMP_SYS(clock_gettime),
-    SCMP_SYS(clock_getres),
-    SCMP_SYS(gettimeofday),
-    SCMP_SYS(time),
-    SCMP_SYS(clock_nanosleep),
-    SCMP_SYS(nanosleep),
-    SCMP_SYS(poll),
-    SCMP_SYS(ppoll),
-    SCMP_SYS(epoll_wait),
-    SCMP_SYS(epoll_pwait),
-    SCMP_SYS(epoll_ctl),
-    SCMP_SYS(timer_create),
-    SCMP_SYS(timer_settime),
-    SCMP_SYS(timer_delete),
-    SCMP_SYS(getrandom),
-    SCMP_SYS(getpid),
-    SCMP_SYS(gettid),
-    SCMP_SYS(sched_yield),
-    SCMP_SYS(restart_syscall),
-    SCMP_SYS(rseq),
-    SCMP_SYS(sendto),
-    SCMP_SYS(recvfrom),
-    SCMP_SYS(exit),
-    SCMP_SYS(exit_group),
+    SCMP_SYS(read),           SCMP_SYS(write),         SCMP_SYS(readv),
+    SCMP_SYS(writev),         SCMP_SYS(close),         SCMP_SYS(lseek),
+    SCMP_SYS(fstat),          SCMP_SYS(brk),           SCMP_SYS(munmap),
+    SCMP_SYS(mremap),         SCMP_SYS(madvise),       SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),  SCMP_SYS(sigaltstack),
+    SCMP_SYS(futex),          SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres),
+    SCMP_SYS(gettimeofday),   SCMP_SYS(time),          SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),      SCMP_SYS(poll),          SCMP_SYS(ppoll),
+    SCMP_SYS(epoll_wait),     SCMP_SYS(epoll_pwait),   SCMP_SYS(epoll_ctl),
+    SCMP_SYS(setitimer),      SCMP_SYS(getrandom),     SCMP_SYS(getpid),
+    SCMP_SYS(gettid),         SCMP_SYS(sched_yield),   SCMP_SYS(restart_syscall),
+    SCMP_SYS(rseq),           SCMP_SYS(sendto),        SCMP_SYS(recvfrom),
+    SCMP_SYS(exit),           SCMP_SYS(exit_group),
 };
 
 static int fill_filter(scmp_filter_ctx filter)
@@ -317,16 +289,8 @@ int confine_transfer(int fd, void *bytes, size_t n, bool out, double deadline)
 
 void confine_await(pid_t pid, double seconds)
 {
-    int fd = system_watch_child(pid);
-    if (fd >= 0) {
-        await(fd, POLLIN, loop_now() + seconds);
+    int fd = system_watch_child(pid); /* poll ignores -1 */
+    await(fd, POLLIN, loop_now() + seconds);
+    if (fd >= 0)
         close(fd);
-        return;
-    }
-    siginfo_t ended = {.si_pid = 0};
-    for (double end = loop_now() + seconds; ended.si_pid == 0 && loop_now() < end;) {
-        await(-1, 0, loop_now() + 0.01);
-        if (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOHANG | WNOWAIT) != 0)
-            return;
-    }
 }

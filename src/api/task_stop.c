@@ -10,21 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 
 #include "loop/loop.h"
-#include "loop/system.h"
 
 #define PATIENCE    2.0               /* seconds for the run to notice a stop */
 #define FINISH_TIME 10.0              /* seconds for it to finish after that */
 #define MAX_C_STACK (2 * 1024 * 1024) /* bytes; a thread has 8 MB */
-#if SYSTEM_IS_LINUX
-#define STOP_SIGNAL (SIGRTMIN + 4) /* glibc uses the first ones */
-#define TASK_SIGNAL (SIGRTMIN + 5)
-#else
-#define STOP_SIGNAL SIGALRM
-#define TASK_SIGNAL SIGALRM
-#endif
 
 enum {
     MAX_NAME = 1024,
@@ -128,56 +119,45 @@ enum { RUN, WATCHDOG, TASK, TIMERS };
 static volatile double rings_at[TIMERS] = {HUGE_VAL, HUGE_VAL, HUGE_VAL}; /* of loop_now */
 static pthread_t owner;
 
-#if SYSTEM_IS_LINUX
+static void on_timer(int signo);
 
-static struct {
-    timer_t id;
-    bool exists; /* if the system refuses one, it never rings */
-} timers[TIMERS];
-
-static void set_timer(int which, double at)
+static int next_timer(void)
 {
-    struct itimerspec when = {0};
-    rings_at[which] = at;
-    if (at < HUGE_VAL) {
-        at = fmin(at, loop_now() + 1e9) + 1e-6; /* `at` has passed when it rings */
-        when.it_value.tv_sec = (time_t)at;
-        when.it_value.tv_nsec = (long)((at - floor(at)) * 1e9);
-    }
-    if (timers[which].exists)
-        timer_settime(timers[which].id, TIMER_ABSTIME, &when, NULL);
-}
-
-static void create_timer(int which, int signo)
-{
-    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = signo};
-    timers[which].exists =
-        timers[which].exists || timer_create(CLOCK_MONOTONIC, &event, &timers[which].id) == 0;
-}
-
-#else
-
-/* The process has one timer, which rings for the earliest. A task's ends a wait, too. */
-static void set_timer(int which, double at)
-{
-    struct itimerval when = {0};
-    rings_at[which] = at;
+    int next = RUN;
     for (int i = 0; i < TIMERS; i++)
-        at = fmin(at, rings_at[i]);
-    if (at < HUGE_VAL) {
-        double seconds = fmin(fmax(at - loop_now(), 0) + 1e-5, 1e6);
-        when.it_value.tv_sec = (time_t)seconds;
-        when.it_value.tv_usec = (suseconds_t)((seconds - floor(seconds)) * 1e6);
-    }
-    setitimer(ITIMER_REAL, &when, NULL);
+        next = rings_at[i] < rings_at[next] ? i : next;
+    return next;
 }
 
-static void create_timer(int which, int signo)
+/* The process's one timer rings for the earliest of ours. It ends waits, except for a task, which
+ * may have ended long since: it is never taken back. */
+static void start_timer(void)
 {
-    (void)which, (void)signo;
+    double at;
+    owner = pthread_self();
+    do {
+        int next = next_timer();
+        struct sigaction action = {.sa_handler = on_timer,
+                                   .sa_flags = next == TASK ? SA_RESTART : 0};
+        struct itimerval when = {0};
+        at = rings_at[next];
+        if (at < HUGE_VAL) {
+            double seconds = fmin(fmax(at - loop_now(), 0), 1e6) + 1e-5; /* `at` has passed then */
+            when.it_value.tv_sec = (time_t)seconds;
+            when.it_value.tv_usec = (suseconds_t)((seconds - floor(seconds)) * 1e6);
+            sigaction(SIGALRM, &action, NULL);
+        }
+        setitimer(ITIMER_REAL, &when, NULL);
+    } while (at != rings_at[next_timer()]); /* a signal handler has set another */
 }
 
-#endif
+static void set_timer(int which, double at)
+{
+    bool changes = at != rings_at[which];
+    rings_at[which] = at;
+    if (changes)
+        start_timer();
+}
 
 static void arm(void);
 
@@ -197,39 +177,22 @@ static void on_timer(int signo)
         task_stop(STOP_TIMEOUT);
     }
     if (rings_at[TASK] <= now) {
-        rings_at[TASK] = HUGE_VAL;
         is_up = 1;
         arm();
-        if (running != NULL && running->limit > now)
-            set_timer(TASK, running->limit);
+        rings_at[TASK] = running != NULL && running->limit > now ? running->limit : HUGE_VAL;
     }
-    if (!SYSTEM_IS_LINUX)
-        set_timer(RUN, rings_at[RUN]); /* for the next one */
+    start_timer(); /* for the next one */
     errno = saved;
-}
-
-/* Ends waits, except that for a task, which may have ended long since. */
-static void open_timer(int which)
-{
-    int signo = which == TASK ? TASK_SIGNAL : STOP_SIGNAL;
-    struct sigaction action = {.sa_handler = on_timer, .sa_flags = which == TASK ? SA_RESTART : 0};
-    sigaddset(&action.sa_mask, STOP_SIGNAL);
-    sigaddset(&action.sa_mask, TASK_SIGNAL);
-    owner = pthread_self();
-    if (sigaction(signo, &action, NULL) == 0)
-        create_timer(which, signo);
 }
 
 void task_stop_after(double seconds)
 {
-    open_timer(RUN);
     set_timer(RUN, loop_now() + seconds);
 }
 
 void task_stop_watch(void (*end)(void))
 {
     end_process = end;
-    open_timer(WATCHDOG);
 }
 
 static void set_watchdog(double seconds)
@@ -483,15 +446,12 @@ static double limit_of(lua_State *co)
     return at < 0 ? loop_now() - at : at;
 }
 
-/* The timer may ring for a task that has ended: it is never taken back. */
 static void frame_set(Frame *f)
 {
     atomic_signal_fence(memory_order_release); /* a signal handler reads *running */
     running = f;
-    if (f != NULL && f->limit < rings_at[TASK]) {
-        open_timer(TASK);
+    if (f != NULL && f->limit < rings_at[TASK])
         set_timer(TASK, f->limit);
-    }
     if (stop_is_armed())
         arm();
 }
