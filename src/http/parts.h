@@ -71,6 +71,7 @@ struct HttpServer {
     struct MHD_Daemon *daemon;
     LoopHandle *watch;
     LoopHandle *run_timer;      /* when libmicrohttpd wants to run again */
+    int runs;                   /* that it needs at once, without epoll */
     LoopHandle *deadline_timer; /* once a second while there are peers */
     LIST_HEAD(, Peer) peers;
     VEC(Request *) slots; /* a request's id is slot + 1 + its generation * 2^32 */

@@ -17,6 +17,7 @@
 
 enum {
     SLOT_BITS = 32,
+    RUNS = 3,        /* without epoll: until what is resumed, its head and its body are written */
     PAIRS_ROOM = 512 /* bytes: the headers of most requests need no more */
 };
 
@@ -140,6 +141,7 @@ void http_resume(Request *r)
         return;
     r->suspended = false;
     MHD_resume_connection(r->connection);
+    r->server->runs = RUNS;
     loop_timer_set(r->server->run_timer, 0);
 }
 

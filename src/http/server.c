@@ -3,7 +3,8 @@
  * server.h, and requests.c for requests.
  *
  * The loop watches the daemon's epoll descriptor, and a timer serves libmicrohttpd's own timeouts.
- * Without epoll (loop/system.h) the daemon runs every POLL_MS, on descriptors below 1024.
+ * Without epoll (loop/system.h) the daemon runs every POLL_MS, and at once where there is something
+ * to write, on descriptors below 1024.
  */
 #define _DEFAULT_SOURCE /* getentropy */
 #include "http/server.h"
@@ -20,7 +21,7 @@
 
 enum {
     CHECK_MS = 500,
-    POLL_MS = 10,
+    POLL_MS = 5,
     HEAD_ROOM = 2 /* times the limit, so that a head over the limit can be read and refused by us */
 };
 
@@ -32,7 +33,10 @@ static void run(void *server)
     MHD_UNSIGNED_LONG_LONG timeout;
     MHD_run(s->daemon);
     double ms = MHD_get_timeout(s->daemon, &timeout) == MHD_YES ? (double)timeout : -1;
-    loop_timer_set(s->run_timer, SYSTEM_IS_LINUX || (ms >= 0 && ms < POLL_MS) ? ms : POLL_MS);
+    if (!SYSTEM_IS_LINUX)
+        ms = s->runs > 0 ? 0 : ms >= 0 && ms < POLL_MS ? ms : POLL_MS;
+    s->runs -= s->runs > 0;
+    loop_timer_set(s->run_timer, ms);
 }
 
 static void on_ready(void *server, int fd, int events)
