@@ -40,7 +40,8 @@ void confine_execute(void *unused);
  * another errno value. */
 int confine_transfer(int fd, void *bytes, size_t n, bool out, double deadline);
 
-/* Waits until the process, which is a child of this one, has ended, for `seconds` at most. */
+/* Waits until the process, which is a child of this one, has ended, for `seconds` at most (always
+ * so long where it cannot be watched). */
 void confine_await(pid_t pid, double seconds);
 
 #endif

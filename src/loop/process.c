@@ -2,7 +2,6 @@
 #include "loop/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -199,13 +198,12 @@ static void on_exit_status(uv_process_t *uv, int64_t status, int signal)
 static bool open_pipe(Process *p, Pipe *pipe, bool is_input, int *theirs)
 {
     int fds[2];
-    *theirs = -1;
+    int error = uv_pipe(fds, is_input ? 0 : UV_NONBLOCK_PIPE, is_input ? UV_NONBLOCK_PIPE : 0);
+    if (error != 0)
+        return errno = -error, false;
     pipe->process = p;
-    if (system_pipe(fds) != 0)
-        return false;
     pipe->fd = fds[is_input ? 1 : 0];
     *theirs = fds[is_input ? 0 : 1];
-    fcntl(pipe->fd, F_SETFL, O_NONBLOCK);
     pipe->watch =
         loop_watch(pipe->fd, is_input ? 0 : LOOP_READ, is_input ? on_input : on_output, pipe);
     return pipe->watch != NULL;

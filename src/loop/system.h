@@ -3,8 +3,8 @@
  *
  * On Linux it is what Linux has. Elsewhere, and with -DPONDER_PLAIN (`make plain` stands for such a
  * system), it is POSIX.1-2008 and libuv; what is lost then stands beside each function. Confinement
- * (api/confine.h), isolation (isolate.h), timers of what computes (api/task_stop.c) and the HTTP
- * server, which polls (http/server.c), have fallbacks of their own.
+ * (api/confine.h), isolation (isolate.h) and the HTTP server, which polls (http/server.c), have
+ * fallbacks of their own.
  */
 #ifndef PONDER_LOOP_SYSTEM_H
 #define PONDER_LOOP_SYSTEM_H
@@ -20,9 +20,8 @@
 #define SYSTEM_IS_LINUX 0
 #endif
 
-/* A socket, or the ends of a pipe, closed on exec; -1: errno. */
+/* A socket that is closed on exec; -1: errno. */
 int system_socket(int domain, int type, int protocol);
-int system_pipe(int fds[2]);
 
 /* In a child: closes the descriptors from `first` on, at once or on exec. */
 bool system_close_from(int first, bool on_exec);
@@ -46,8 +45,7 @@ int system_rename_new(const char *from, const char *to);
 /* Gives free memory back to the system. Plain: nothing. */
 void system_trim(void);
 
-/* Opens what poll finds readable when a child of this process has ended; -1: errno. Plain: ENOSYS
- */
+/* Opens what poll finds readable when a child of this process has ended; -1: cannot. Plain: -1. */
 int system_watch_child(pid_t pid);
 
 #endif
