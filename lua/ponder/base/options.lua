@@ -238,7 +238,7 @@ local function expectation(value, rule)
     return options.alternatives(words), near and ("; did you mean %s?"):format(show(near)) or ""
 end
 
-local check_fields
+local check_table
 
 ---Checks one value against one rule, for fields that are not options.
 ---@param rule OptionRule `required` and `default` are ignored
@@ -246,7 +246,7 @@ local check_fields
 ---@return string? problem `must be an integer >= 1 (got 0)`
 function options.check_value(value, rule)
     if rule.fields and type(value) == "table" then
-        return check_fields(value, rule.fields)
+        return check_table(value, rule.fields, ".")
     elseif type(rule.type) == "string" then -- the fast path
         local ok, kept = accept(value, rule.type, rule)
         if ok and is_allowed(kept, rule) then
@@ -319,78 +319,52 @@ local function derive(schema)
     return known
 end
 
---- The unknown key to report: the first in text order, so that it is always the same.
-local function unknown_key(opts, schema)
-    local found, found_text
-    for key in pairs(opts) do
-        if schema[key] == nil then
-            local text = show(key)
-            if found_text == nil or text < found_text then
-                found, found_text = key, text
-            end
-        end
-    end
-    return found, found_text
-end
-
--- The mistake to report: unknown names first, then options by name. `at`: "opts.", or "." of
--- fields.
-local function first_mistake(opts, schema, known, at)
-    local key, text = unknown_key(opts, schema)
-    local now = key ~= nil and known.was[key]
+-- Why an option is unknown.
+local function unknown(key, known, at)
+    local now = known.was[key]
     if now then
         return ("%s%s is now %s"):format(at, key, type(now) == "string" and now
             or (at == "." and "" or at) .. now[1])
-    elseif key ~= nil then
-        return ("%sunknown option %s%s"):format(at == "." and ": " or "", text,
-            options.hint(key, known.names))
     end
-    for _, name in ipairs(known.names) do
-        local rule, value = schema[name], opts[name]
-        if value ~= nil or rule.required then
-            local _, problem = options.check_value(value, rule)
-            if problem then
-                return at .. name .. spaced(problem)
-            end
-        end
-    end
+    return ("%sunknown option %s%s"):format(at == "." and ": " or "", show(key),
+        options.hint(key, known.names))
 end
 
--- Fills `checked`; returns false after a mistake, which first_mistake then finds. Most tables give
--- few of many options, so this looks only at those.
-local function check_given(opts, schema, known, checked)
+-- Checks the fields of a table. Returns them with defaults, as a new table; or nil and the mistake
+-- to report: unknown names first, then options by name. `at`: "opts.", or "." of fields.
+function check_table(opts, schema, at)
+    local known, checked = derived[schema] or derive(schema), {}
+    local stranger, wrong, problem
     for name, value in pairs(opts) do
-        local rule = schema[name]
-        local kept, problem = value, nil
+        local rule, kept, mistake = schema[name], value, nil
         if not rule then
-            return false
+            if stranger == nil or show(name) < show(stranger) then
+                stranger = name
+            end
         elseif type(value) ~= rule.type or rule.type == "number" or rule.enum or rule.fields then
-            kept, problem = options.check_value(value, rule) -- else it is right as it is
+            kept, mistake = options.check_value(value, rule) -- else it is right as it is
         end
-        if problem then
-            return false
+        if mistake and not (wrong and wrong < name) then
+            wrong, problem = name, mistake
         end
         checked[name] = kept
     end
     for _, name in ipairs(known.required) do
-        if opts[name] == nil then
-            return false
+        if opts[name] == nil and not (wrong and wrong < name) then
+            wrong, problem = name, select(2, options.check_value(nil, schema[name]))
         end
+    end
+    if stranger ~= nil then
+        return nil, unknown(stranger, known, at)
+    elseif wrong then
+        return nil, at .. wrong .. spaced(problem)
     end
     for name, default in pairs(known.defaults) do
         if opts[name] == nil then
             checked[name] = default
         end
     end
-    return true
-end
-
-function check_fields(value, schema)
-    local known, checked = derived[schema] or derive(schema), {}
-    if check_given(value, schema, known, checked) then
-        return checked
-    end
-    return nil, first_mistake(value, schema, known, ".")
+    return checked
 end
 
 ---Checks a table of options against a schema.
@@ -404,17 +378,16 @@ end
 ---@return table checked a new table with the known options, defaults filled in, integers normalised
 function options.check(where, opts, schema, level)
     level = level == 0 and 0 or (level or 2) + 1
-    local checked = {}
     if opts ~= nil and type(opts) ~= "table" then
         error(("%s: opts must be a table (got %s)"):format(where, show(opts)), level)
     end
-    local known = derived[schema] or derive(schema)
     opts = opts or {}
     if getmetatable(opts) ~= nil then -- fields from its __index count as given
-        opts = options.merge(options.merge({}, opts), options.pick(opts, known.names))
+        opts = options.merge(options.merge({}, opts), options.pick(opts, options.names(schema)))
     end
-    if not check_given(opts, schema, known, checked) then
-        error(("%s: %s"):format(where, first_mistake(opts, schema, known, "opts.")), level)
+    local checked, problem = check_table(opts, schema, "opts.")
+    if problem then
+        error(("%s: %s"):format(where, problem), level)
     end
     return checked
 end

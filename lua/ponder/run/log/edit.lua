@@ -32,16 +32,6 @@ local function replaced(reply, thought, text)
     end
 end
 
-local function searches_with(db, run, search, id)
-    local found = {}
-    for number, parent, text in db:rows([[SELECT search, coalesce(parent, ''), coalesce(text, '')
-        FROM nodes WHERE run = ?1 AND id IN (?2, ?3) AND (?4 IS NULL OR search = ?4)
-        ORDER BY search]], run, id, math.tointeger(tonumber(id)) or id, search) do
-        found[#found + 1] = { search = number, parent = parent, text = text }
-    end
-    return found
-end
-
 ---Makes the edit that gives a node another text: edits the first reply that contains the node's
 ---text, among the calls for its parent or for itself.
 ---@param db ponder.store.Store the log
@@ -49,7 +39,12 @@ end
 ---@return ponder.log.Edit?
 ---@return string? message
 function edit.node(db, run, given)
-    local found = searches_with(db, run, given.search, given.id)
+    local found, number = {}, math.tointeger(tonumber(given.id)) or given.id
+    for search, parent, text in db:rows([[SELECT search, coalesce(parent, ''), coalesce(text, '')
+        FROM nodes WHERE run = ?1 AND id IN (?2, ?3) AND (?4 IS NULL OR search = ?4)
+        ORDER BY search]], run, given.id, number, given.search) do
+        found[#found + 1] = { search = search, parent = parent, text = text }
+    end
     local node, name = found[1], "node " .. given.id
     if not node then
         return nil, ("the run has no %s"):format(name)
@@ -62,7 +57,7 @@ function edit.node(db, run, given)
     local calls = {}
     for call, reply in db:rows([[SELECT id, reply FROM calls WHERE run = ?1 AND search = ?2
         AND node IN (?3, ?4) AND reply IS NOT NULL ORDER BY node <> ?3, id]], run, node.search,
-        node.parent, math.tointeger(tonumber(given.id)) or given.id) do
+        node.parent, number) do
         calls[#calls + 1] = call
         for i, text in pairs(sample_texts(reply)) do
             local changed = replaced(text, node.text, given.text)

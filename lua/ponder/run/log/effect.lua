@@ -59,16 +59,7 @@ local function write_answer(self, tape, status, value, message)
         .. "WHERE run = ? AND id = ?", status, tape.clock(), value, message, tape.id, self.id)
 end
 
--- Encodes the values of pcall's results (true, values); nil becomes JSON's null.
-local function encode(results)
-    local list = {}
-    for i = 2, results.n do
-        list[i - 1] = results[i] == nil and json.null or results[i]
-    end
-    return json.encode(json.array(list))
-end
-
--- The results of pcall from such a list; nil for another text.
+-- The results of pcall (true, values) from a JSON list of the values; nil for another text.
 local function decode(text)
     local list = text and json.decode(text)
     if type(list) ~= "table" then
@@ -101,7 +92,11 @@ function Effect:answer(tape, results)
     if not results[1] then
         return write_error(self, tape, results[2])
     end
-    local ok, values = pcall(encode, results)
+    local list = {}
+    for i = 2, results.n do
+        list[i - 1] = results[i] == nil and json.null or results[i]
+    end
+    local ok, values = pcall(json.encode, json.array(list))
     if not ok then
         return write_error(self, tape, ("log.%s: what the function returned: %s"):format(
             WHERE[self.what], reason(values)))

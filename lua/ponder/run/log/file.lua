@@ -6,7 +6,6 @@
 local exists = require("ponder.base.file").exists
 local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
-local private = require "ponder.core.private"
 local schema = require "ponder.run.log.schema"
 local store = require "ponder.core.store"
 local tally = require "ponder.base.tally"
@@ -205,31 +204,6 @@ local function line_of(path, raised)
 end
 file.line_of = line_of
 
--- Makes a whole copy or none, even if the process is killed: of all that is committed, be it in the
--- file or in the -wal of a writer that was killed.
-local function copy(db, path)
-    os.remove(path .. "-new")
-    local ok, message = private.write(path .. "-new", "", true)
-    if ok then
-        ok, message = db:execute("VACUUM INTO ?", path .. "-new")
-    end
-    if ok then
-        ok, message = os.rename(path .. "-new", path)
-    end
-    if not ok then
-        os.remove(path .. "-new")
-    end
-    return ok, message
-end
-
-local function check_tables(db, path)
-    if db:row "PRAGMA user_version" < schema.VERSION then
-        error(path .. ": written by ponder 0.1.0, whose logs this version cannot read", 0)
-    elseif not has_tables(db) then
-        file.damaged(path, "its tables are not those of a run log")
-    end
-end
-
 ---@class ponder.log.FileOptions
 ---@field mode "read"|"write" "write" continues it
 ---@field sync? "normal"|"full"
@@ -248,7 +222,13 @@ function file.open(path, opts)
     if not db then
         return nil, message, code
     end
-    local ok, raised = pcall(check_tables, db, path)
+    local ok, raised = pcall(function()
+        if db:row "PRAGMA user_version" < schema.VERSION then
+            error(path .. ": written by ponder 0.1.0, whose logs this version cannot read", 0)
+        elseif not has_tables(db) then
+            file.damaged(path, "its tables are not those of a run log")
+        end
+    end)
     if not ok then
         db:close()
         failures.pass_stop(ok, raised)
@@ -265,7 +245,7 @@ function file.remove(path)
 end
 
 ---Moves a log to FILE.1, or the next number that is free, so that a new one can have its name.
----SQLite copies it and removes its -wal, which fails while another process writes or reads it.
+---Before, SQLite removes its -wal, which fails while another process writes or reads it.
 ---@return string? aside the new path
 ---@return string? message
 ---@return string? code as those of file.open
@@ -279,15 +259,11 @@ function file.set_aside(path)
         number = number + 1
     end
     local aside = ("%s.%d"):format(path, number)
-    local ok, problem = copy(db, aside)
+    local ok, problem = db:execute "PRAGMA journal_mode = DELETE"
     if ok then
-        ok, problem = db:execute "PRAGMA journal_mode = DELETE"
-    end
-    if ok then
-        ok, problem = os.remove(path) -- while it is locked
+        ok, problem = os.rename(path, aside) -- while it is locked
     end
     if not ok then
-        os.remove(aside)
         return nil, problem, "IO"
     end
     return aside

@@ -49,16 +49,6 @@ local function read(db, path, number)
     return row, list
 end
 
--- Returns the outermost run around a run.
-local function outermost_of(db, number)
-    local parent = db:row("SELECT parent FROM runs WHERE id = ?", number)
-    while math.type(parent) == "integer" and parent < number do
-        number = parent
-        parent = db:row("SELECT parent FROM runs WHERE id = ?", number)
-    end
-    return number
-end
-
 ---@param what? string a path or a kept run; default: the newest
 ---@param mode "read"|"write"
 ---@param sync? "normal"|"full"
@@ -75,7 +65,10 @@ function rerun.open(what, mode, sync)
     if not db then
         return nil, problem, code
     end
-    local outermost = number and outermost_of(db, number) or db:row "SELECT min(id) FROM runs"
+    local outermost = number and db:row([[WITH RECURSIVE around (id, parent) AS (
+        SELECT id, parent FROM runs WHERE id = ?1 UNION SELECT runs.id, runs.parent
+        FROM runs JOIN around ON runs.id = around.parent AND runs.id < around.id)
+        SELECT coalesce(min(id), ?1) FROM around]], number) or db:row "SELECT min(id) FROM runs"
     local ok, row, texts = pcall(read, db, path, outermost)
     if not ok or not row then
         db:close()
@@ -171,15 +164,6 @@ local function restore_environment(self, all)
     end
 end
 
--- Returns what the run had read from standard input and pipes, by path.
-local function piped_files(self)
-    local piped = {}
-    for path, one in pairs(self.files) do
-        piped[path] = not one.absolute and one or nil
-    end
-    return piped
-end
-
 -- Changes to the run's working directory, if it still exists.
 local function go_to_directory(self)
     if self.run.directory then
@@ -201,7 +185,11 @@ end
 function Rerun:resume(execute)
     restore_environment(self, false)
     go_to_directory(self)
-    files.play(piped_files(self), false) -- files are read from disk: they still hold their keys
+    local piped = {} -- files are read from disk: they still hold their keys
+    for path, one in pairs(self.files) do
+        piped[path] = not one.absolute and one or nil
+    end
+    files.play(piped, false)
     local request, before = recording_of(self, { ordered = true,
         retries = not self.inner and self.run.status ~= "completed" })
     local play = { kind = "resume", past = before, request = request,

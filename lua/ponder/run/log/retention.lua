@@ -18,7 +18,7 @@ local OWN_NAME = "^%d+%-%d+%-.+%-%x+%.db"
 
 -- Returns when a run began according to its log; or nil and what is wrong with the file.
 local function start_of(path)
-    local db, message, code = run_file.open(path, { mode = "read" })
+    local db <close>, message, code = run_file.open(path, { mode = "read" })
     if not db then
         return nil, message, code
     end
@@ -26,24 +26,8 @@ local function start_of(path)
         return run_file.check_values(path, "runs",
             { started_at = db:row "SELECT started_at FROM runs ORDER BY id LIMIT 1" }).started_at
     end)
-    db:close()
     failures.pass_stop(ok, started_at)
     return ok and started_at or nil, ok and path .. ": holds no run" or tostring(started_at)
-end
-
-local function describe(directory, file)
-    local path, name = directory .. "/" .. file.name, file.name:match("^(.+)%.db$")
-    local kept_run = { path = path, name = name or file.name, bytes = file.bytes,
-        started_at = file.modified_at }
-    if name then
-        local started_at, message, code = start_of(path)
-        if code == "NOT_A_LOG" and file.bytes > 0 and not file.name:find(OWN_NAME) then
-            return nil -- not ours
-        end
-        kept_run.started_at, kept_run.damage = started_at or file.modified_at,
-            not started_at and message or nil
-        return kept_run
-    end
 end
 
 ---@class ponder.log.Kept a file in the directory of kept runs
@@ -65,7 +49,17 @@ function retention.list(directory)
     end
     local runs = {}
     for _, file in ipairs(files or {}) do
-        runs[#runs + 1] = describe(directory, file)
+        local path, name = directory .. "/" .. file.name, file.name:match("^(.+)%.db$")
+        local started_at, damage, problem
+        if name then
+            started_at, damage, problem = start_of(path)
+        end
+        local is_ours = file.bytes == 0 or file.name:find(OWN_NAME) or problem ~= "NOT_A_LOG"
+        if name and is_ours then
+            runs[#runs + 1] = { path = path, name = name, bytes = file.bytes,
+                started_at = started_at or file.modified_at, damage = not started_at and damage
+                or nil }
+        end
     end
     table.sort(runs, function(a, b)
         if a.started_at ~= b.started_at then
@@ -74,13 +68,6 @@ function retention.list(directory)
         return a.name > b.name
     end)
     return runs, code ~= "NOT_FOUND" and message or nil
-end
-
--- Removes a log unless a process has it open.
-local function remove(path)
-    if store.in_use(path) == false then
-        run_file.remove(path)
-    end
 end
 
 ---Makes room for one more run: removes the oldest files that ponder named itself, damaged ones too;
@@ -94,7 +81,10 @@ function retention.prune(directory, keep)
     end
     table.sort(names)
     for i = 1, #names - keep + 1 do
-        remove(directory .. "/" .. names[i])
+        local path = directory .. "/" .. names[i]
+        if store.in_use(path) == false then
+            run_file.remove(path)
+        end
     end
 end
 

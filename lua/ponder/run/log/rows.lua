@@ -29,12 +29,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The outermost run
 
--- `--headers '{"authorization": "Bearer ..."}'`
-local function without_secret_headers(text)
-    local headers = json.decode(text)
-    return type(headers) == "table" and json.encode(redact.without_values(headers)) or text
-end
-
 -- Returns the command line without secrets.
 local function without_secrets(given)
     local arguments = {}
@@ -42,7 +36,9 @@ local function without_secrets(given)
         local flag, value = argument:match("^(%-%-[%w-]+=)(.*)$")
         flag, value = flag or "", value or argument
         if flag == "--headers=" or given[i - 1] == "--headers" then
-            value = without_secret_headers(value)
+            local headers = json.decode(value) -- '{"authorization": "Bearer ..."}'
+            value = type(headers) == "table" and json.encode(redact.without_values(headers))
+                or value
         elseif given[i - 1] == "-e" then
             value = redact.keep(value)
         elseif value:find("^%a[%w+.-]*://%S+$") then

@@ -34,12 +34,9 @@ local UNPRICED = ("%s AND (cost IS NULL AND %s OR cost > 0 AND %s)"):format(LIVE
 local TOKENS = { "input_tokens", "output_tokens", "total_tokens", "cache_read_tokens",
     "reasoning_tokens" }
 
-local function token_sums()
-    local list = {}
-    for i, column in ipairs(TOKENS) do
-        list[i] = ("%s AS %s,"):format(tally.sql_sum(column, LIVE), column)
-    end
-    return table.concat(list, " ")
+local token_sums = {}
+for i, column in ipairs(TOKENS) do
+    token_sums[i] = ("%s AS %s,"):format(tally.sql_sum(column, LIVE), column)
 end
 
 local SUMS = [[
@@ -56,7 +53,7 @@ SELECT %s count(*) AS calls, count(*) FILTER (WHERE status = 'ok') AS ok,
   count(*) FILTER (WHERE $unpriced) AS unpriced,
   min(asked_at) AS first_at, max(answered_at) AS last_at
 FROM calls %s]]
-SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = token_sums(),
+SUMS = SUMS:gsub("%$(%w+)", { live = LIVE, sums = table.concat(token_sums, " "),
     unmetered = UNMETERED, unpriced = UNPRICED,
     usd = "typeof(cost) = 'real' AND cost BETWEEN 0 AND 1e18" })
 local OF_RUN = SUMS:format("", "WHERE run = ?")

@@ -96,21 +96,6 @@ local function write_nodes(self, tape)
     end
 end
 
--- Writes the remaining changes. If the tree only grows, nodes with a score have none.
-local function write_last_nodes(self, tape, best)
-    write_nodes(self, tape)
-    if self.only_grows and self.scored > 0 then
-        note_node(self, tape, 1, self.node(1), best) -- the root is passed over without a score
-    end
-    for i = self.only_grows and self.scored + 1 or 1, self.noted do
-        note_node(self, tape, i, self.node(i), best)
-    end
-    for id in pairs(self.only_grows and best or {}) do
-        tape:write("UPDATE nodes SET best = 1 WHERE run = ? AND search = ? AND id = ?",
-            tape.id, self.id, id)
-    end
-end
-
 ---Returns the row, node and purpose of a call that is asked now; writes the nodes so far.
 ---@param asker {node: any, purpose: string?, place: (fun(): any, string?)?}
 ---@return integer search
@@ -152,14 +137,6 @@ function Tree:event(event)
     end
 end
 
-local function write_edges(self, tape, edges)
-    for _, edge in ipairs(edges or {}) do
-        tape:write("INSERT INTO edges (run, search, source, target, kind, score) "
-            .. "VALUES (?, ?, ?, ?, ?, ?)", tape.id, self.id, edge.source,
-            edge.target, edge.kind, edge.score)
-    end
-end
-
 ---Writes the final tree.
 function Tree:finish()
     local tape = open_tape()
@@ -172,8 +149,22 @@ function Tree:finish()
     for _, id in ipairs(final.path or {}) do
         best[id] = true
     end
-    write_last_nodes(self, tape, best)
-    write_edges(self, tape, final.edges)
+    write_nodes(self, tape)
+    if self.only_grows and self.scored > 0 then
+        note_node(self, tape, 1, self.node(1), best) -- the root is passed over without a score
+    end
+    for i = self.only_grows and self.scored + 1 or 1, self.noted do -- before, nothing changes
+        note_node(self, tape, i, self.node(i), best)
+    end
+    for id in pairs(self.only_grows and best or {}) do
+        tape:write("UPDATE nodes SET best = 1 WHERE run = ? AND search = ? AND id = ?",
+            tape.id, self.id, id)
+    end
+    for _, edge in ipairs(final.edges or {}) do
+        tape:write("INSERT INTO edges (run, search, source, target, kind, score) "
+            .. "VALUES (?, ?, ?, ?, ?, ?)", tape.id, self.id, edge.source,
+            edge.target, edge.kind, edge.score)
+    end
     tape:write([[UPDATE searches SET ended_at = ?, status = ?, reason = ?, best = ?, score = ?,
         answer = ?, stats = ? WHERE run = ? AND id = ?]], self.ended or tape.clock(),
         final.status, final.reason, final.best, final.score, final.answer, encode(final.stats),
