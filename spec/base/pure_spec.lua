@@ -86,6 +86,13 @@ describe("pure.environment", function()
             setmetatable(t, meta)
             return t.x .. "\t" .. tostring(getmetatable(t) == meta) .. "\t"
                 .. tostring(getmetatable "")]])
+        for text, expected in pairs {
+            ["setmetatable(1, {})"] = "bad argument #1 to 'setmetatable' (table expected)",
+            ["setmetatable({}, 1)"] = "bad argument #2 to 'setmetatable' (nil or table expected)",
+            ["setmetatable(..., {})"] = "cannot change a metatable of another file",
+            ["setmetatable({}, { __gc = 1 })"] = "cannot set a finalizer (__gc) here" } do
+            assert.equal("x:1: " .. expected, select(2, pcall(run, text, setmetatable({}, {}))))
+        end
     end)
 
     it("loads only text, with the file's arguments", function()

@@ -60,6 +60,7 @@ describe("a repeated request", function()
         assert.same({ 70 / 1e6, 0, 0, 0 },
             { first.cost, second.cost, second.attempts, second.latency_ms })
         assert.same(first.usage, second.usage)
+        assert.is_true(task.with_context("outside", true, ask, m).cached) -- and no run has a tape
     end))
 
     it("gets a reply of its own, which it may change", function()

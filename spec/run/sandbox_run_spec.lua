@@ -255,6 +255,16 @@ describe("the process of a program", function()
         end)
     end)
 
+    it("ends with a program that failed", function()
+        local _ <close> = setmetatable({}, { __close = function() collectgarbage "restart" end })
+        collectgarbage "stop"
+        for _, program in ipairs { "return 1", "error()" } do
+            run(program)
+            assert.equal(program == "return 1" and "1" or "0",
+                shell.output "pgrep -P $PPID --count lua5.4")
+        end
+    end)
+
     it("frees the memory of each", function()
         for i = 1, 8 do
             assert.equal(i, run("local t = {} for i = 1, 30 do t[i] = (' '):rep(1e6) .. i end "
