@@ -131,9 +131,16 @@ describe("pure.call", function()
         end
         assert.matches("needs more than 64 MiB of memory$", select(2, pure.call(assert(pure.load(
             "local t = {} while true do t[#t + 1] = {} end", "@x")))))
+        assert.same({ true, 3e7 }, { pure.call(assert(pure.load(
+            "local s = string.rep('x', 3e7) for _ = 1, 1e4 do end return #s", "@x"))) })
         assert.equal("false\tnot enough memory\ttrue", executed [[
             local ok, message = pure.call(pure.load("return #string.rep('x', 1e9)", "@x"))
             print(ok, message, #string.rep("x", 1e8) == 1e8)]])
+        assert.equal("100", executed [[ -- the run's own limit stays
+            local host = require "ponder.core.host"
+            host.limit_memory(100)
+            pure.call(function() end)
+            print(select(2, host.memory()) >> 20)]])
     end)
 
     it("returns or raises what the function does", function()

@@ -302,10 +302,11 @@ describe("the process of a program", function()
             assert.equal(1, decode(text, bytes).n)
             assert.equal("no room", decode(text, bytes - 1))
         end
-        for length, bytes in pairs { [40] = 90, [41] = 51 } do -- long texts are sent once
-            local text = ("x"):rep(length)
-            local sent = programs.encode({ text, text }, 2)
-            assert.same({ bytes, { text, text, n = 2 } }, { #sent, decode(sent) })
+        assert.equal("no room", decode("{" .. one .. "t}", 64))
+        for length, bytes in pairs { [40] = 115, [41] = 76 } do -- long texts are sent once
+            local text, list = ("x"):rep(length), { 1 }
+            local sent = programs.encode({ text, text, list, list }, 4)
+            assert.same({ bytes, { text, text, list, list, n = 4 } }, { #sent, decode(sent) })
         end
         local deep = 1
         for _ = 1, 100 do deep = { deep } end
