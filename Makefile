@@ -54,7 +54,7 @@ HOST_SRC   := $(wildcard src/*.c)
 MODULE_OBJ := $(MODULE_SRC:%.c=$B/%.o)
 HOST_OBJ   := $(HOST_SRC:%.c=$B/%.o)
 EMBEDDED   := $(sort $(shell find lua prompts -name '*.lua' -not -path 'lua/ponder/meta/*') \
-                scripts/policies/pareto.lua \
+                scripts/policies/oldest.lua scripts/policies/pareto.lua \
                 $(wildcard lua/ponder/show/page/*.* lua/ponder/show/page/vendor/*.*s))
 # What scripts/reference makes of comments and tables, embedded too.
 REFERENCE  := $(addprefix doc/,completion.json ponder.1 reference.json stubs.json)

@@ -86,48 +86,6 @@ print(result.stop_reason, table.concat(result.best_path, " -> "))
 return result
 ]]
 
-local SEARCH = [[
--- Your own search: which nodes are expanded next, and what is learned from them. Use it with
---
---     ponder tot --search %s "Use 4 4 6 8 to make 24"
---
--- or, with plain functions, as search.run { search = dofile "%s", ... }. `ponder help policies`
--- says what a policy may do.
-
-return {
-    name = "greedy", -- for people: in the log, on the page
-
-    -- Called once: the policy's own state. `tree` can be asked: tree:count(), tree:score(id),
-    -- tree:depth(id), tree:parent(id), tree:children(id), tree:expandable(id)... The root is 0.
-    start = function()
-        return { open = { 0 } }
-    end,
-
-    -- The tickets of a round: the nodes to expand, at most `tree.batch` of them here. An empty list
-    -- ends the search. Chance must come from tree:draw(...), or a run cannot be replayed.
-    select = function(state, tree)
-        table.sort(state.open, function(a, b)
-            if tree:score(a) ~= tree:score(b) then return tree:score(a) > tree:score(b) end
-            return a < b
-        end)
-        local tickets = {}
-        while #tickets < tree.batch and state.open[1] do
-            tickets[#tickets + 1] = { node = table.remove(state.open, 1) }
-        end
-        return tickets
-    end,
-
-    -- Called after each round. A ticket's `children` are the nodes that it made, in order.
-    back_up = function(state, tree, tickets)
-        for _, ticket in ipairs(tickets) do
-            for _, id in ipairs(ticket.children) do
-                if tree:expandable(id) then state.open[#state.open + 1] = id end
-            end
-        end
-    end,
-}
-]]
-
 local STRATEGY = [[
 -- Your own strategy. Run it with
 --
@@ -275,8 +233,9 @@ return {
 }
 ]]
 
-local KINDS = { eval = EVAL, policy = POLICY, search = SEARCH, strategy = STRATEGY, model = MODEL,
-    config = CONFIG }
+local SEARCH = "scripts/policies/oldest.lua"
+local KINDS = { eval = EVAL, policy = POLICY, strategy = STRATEGY, model = MODEL, config = CONFIG,
+    search = host.embedded(SEARCH):gsub("%%", "%%%%"):gsub(SEARCH, "%%s") }
 -- What to type next. MODEL stands for the option of a scripted model if no model is named.
 local TRY = { eval = "ponder eval MODELFILE", policy = "ponder FILE",
     search = 'ponder tot MODEL--search FILE "What is 6 * 7?"',
