@@ -12,6 +12,7 @@ local host = require "ponder.core.host"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local model_name = require "ponder.model.name"
+local models = require "ponder.cli.models"
 local options = require "ponder.base.options"
 local price = require "ponder.model.price"
 local private = require "ponder.core.private"
@@ -59,37 +60,32 @@ end
 -------------------------------------------------------------------------------
 -- Configuration
 
--- A broken file of settings.
-local function broken(about, problem)
-    local front, advice = tostring(problem):match("^(.*); (" .. model_name.ADVICE:sub(3) .. ")$")
-    return finding(about, "problem", front or tostring(problem), advice)
+-- A file of settings, which `load` checks. `otherwise`: what counts without it.
+local function check_file(about, path, load, otherwise)
+    local ok, problem = pcall(load)
+    if not ok then
+        local front, advice = tostring(problem):match("^(.*); (" .. model_name.ADVICE:sub(3)
+            .. ")$")
+        return finding(about, "problem", front or tostring(problem), advice)
+    elseif not path or not exists(path) then
+        return finding(about, "unused", path and path .. " does not exist" .. otherwise
+            or "no $HOME")
+    end
+    return finding(about, "ok", path)
 end
 
 local function check_config()
-    local path = model_name.config_path(os.getenv)
-    if not path or not exists(path) then
-        return finding("config file", "unused", path and path .. " does not exist" or "no $HOME")
-    end
-    local ok, problem = pcall(model_name.load_config, os.getenv)
-    if not ok then
-        return broken("config file", problem)
-    end
-    return finding("config file", "ok", path)
+    return check_file("config file", model_name.config_path(os.getenv), function()
+        model_name.load_config(os.getenv)
+    end, "")
 end
 
 local function check_prices()
     local path = model_name.prices_path(os.getenv)
-    local ok, own = pcall(function()
+    return check_file("prices", path, function()
         price.load(os.getenv, model_name.load_config(os.getenv))
         return path and model_name.load_file(path)
-    end)
-    if not ok then
-        return broken("prices", own)
-    elseif own == nil then
-        return finding("prices", "unused",
-            path and path .. " does not exist: built-in prices apply" or "no $HOME")
-    end
-    return finding("prices", "ok", path)
+    end, ": built-in prices apply")
 end
 
 local function check_environment()
@@ -201,8 +197,6 @@ local ADVICE = {
     QUOTA = "check the account's credit",
 }
 
-local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
-
 local START = {
     ollama = "start it with `ollama serve`, or set $OLLAMA_HOST to its address",
     openai = "is the server of $OPENAI_BASE_URL running? (llama-server -m FILE --port 8080)",
@@ -218,9 +212,6 @@ end
 -- Asks a provider for its models: a finding with `models`; nil for one without a server.
 local function check_provider(provider, timeout_ms)
     local opts = { timeout_ms = timeout_ms, connect_timeout_ms = timeout_ms, max_retries = 0 }
-    if provider == "script" or provider == "pool" then
-        return nil
-    end
     local opened, why = model.try_open(provider .. ":*", opts)
     if not opened then
         local variable = why:match("[%u_]+_KEY")
@@ -366,11 +357,7 @@ function doctor.run(given, operands)
         default = finding("default model", "problem", "unknown while the config file is broken")
     else
         findings[#findings + 1] = check_prices()
-        local providers, unused = {}, {}
-        for _, provider in ipairs(model.providers()) do
-            local is_asked = model.is_configured(provider) or ASKED[provider]
-            table.insert(is_asked and providers or unused, provider ~= "script" and provider or nil)
-        end
+        local providers, unused = models.servers()
         findings[#findings + 1] = finding("others", "unused", "no key or address is set for "
             .. table.concat(unused, ", "))
         local _ <close> = given.verbose and verbose.start() or nil

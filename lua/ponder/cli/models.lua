@@ -26,25 +26,30 @@ file.]]
 
 local ASKED = { openai = true, anthropic = true, ollama = true } -- even if not configured
 
+---The providers that have servers: those to ask, and those that are not configured.
+---@return string[] asked
+---@return string[] others
+function models.servers()
+    local asked, others = {}, {}
+    for _, provider in ipairs(model.providers()) do
+        if provider ~= "script" and provider ~= "pool" then
+            table.insert((ASKED[provider] or model.is_configured(provider)) and asked or others,
+                provider)
+        end
+    end
+    return asked, others
+end
+
 function models.run(opts, operands)
     model.config() -- raises if it is broken
-    local providers, wanted = {}, operands[1]
-    for _, provider in ipairs(model.providers()) do
-        providers[#providers + 1] = provider ~= "script"
-            and provider ~= "pool" and provider or nil -- files, not servers
-    end
+    local providers, others = models.servers()
+    local wanted = operands[1]
     if wanted then
-        cli.expect(options.has(providers, wanted), ("unknown provider %s%s; known: %s"):format(
-            options.show(wanted), options.hint(wanted, providers, "%s"),
-            table.concat(providers, ", ")))
+        local known = table.move(others, 1, #others, #providers + 1, providers)
+        table.sort(known)
+        cli.expect(options.has(known, wanted), ("unknown provider %s%s; known: %s"):format(
+            options.show(wanted), options.hint(wanted, known, "%s"), table.concat(known, ", ")))
         providers = { wanted }
-    else
-        local configured = {}
-        for _, provider in ipairs(providers) do
-            configured[#configured + 1] = (model.is_configured(provider) or ASKED[provider])
-                and provider or nil
-        end
-        providers = configured
     end
     local _ <close> = opts.verbose and verbose.start() or nil
     local all, status = json.array(), 1

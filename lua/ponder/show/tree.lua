@@ -12,11 +12,10 @@ local text = require "ponder.show.text"
 
 local tree = {}
 
--------------------------------------------------------------------------------
--- The nodes of a strategy (ponder.think.strategy.look) as one tree; a node with several sources
--- names them
-
 ---@class ponder.show.TreeItem
+---@field id any
+---@field parent any id; nil: it is a root
+---@field name string of the item in the notes of others
 ---@field text string
 ---@field score number?
 ---@field note string? such as "merged from 2, 3"
@@ -24,59 +23,61 @@ local tree = {}
 ---@field children ponder.show.TreeItem[]
 ---@field below integer? nodes below it, where `children` are not all of them
 
--- The merged nodes: id -> numbers of all their sources.
-local function sources(seen, number, parent)
-    local merged = {}
-    for _, edge in ipairs(seen.edges or {}) do
-        if edge.kind ~= "connects" then
-            local list = merged[edge.target] or {}
-            merged[edge.target] = list
-            list[#list + 1] = number[edge.source] or "?"
-        end
+---Puts items below their parents; those with several name them in their notes.
+---@param list ponder.show.TreeItem[]
+---@param edges {source: any, target: any, kind: string}[] besides those to parents
+---@return ponder.show.TreeItem[] roots
+---@return table<any, ponder.show.TreeItem> items by id
+function tree.grow(list, edges)
+    local items, sources, roots = {}, {}, {}
+    for _, item in ipairs(list) do
+        items[item.id], item.children = item, {}
     end
-    for id, list in pairs(merged) do
-        list[#list + 1] = number[parent[id]]
-        table.sort(list, function(a, b) return tostring(a) < tostring(b) end)
+    local function add_source(names, id)
+        names[#names + 1] = id ~= nil and (items[id] and items[id].name or tostring(id)) or nil
     end
-    return merged
-end
-
-local function mark_best(seen, items)
-    local path = seen.path and seen.path() or {}
-    local last = items[path[#path]]
-    if last and (last.score or seen.is_numbered) then
-        for _, id in ipairs(path) do
-            if items[id] then
-                items[id].best = true
+    for _, edge in ipairs(edges) do
+        local item = edge.kind ~= "connects" and items[edge.target]
+        if item then
+            if not sources[item] then
+                sources[item] = {}
+                add_source(sources[item], item.parent)
             end
+            add_source(sources[item], edge.source)
         end
     end
+    for item, names in pairs(sources) do
+        table.sort(names)
+        item.note = "merged from " .. table.concat(names, ", ")
+            .. (item.note and "; " .. item.note or "")
+    end
+    for _, item in ipairs(list) do
+        local above = items[item.parent]
+        table.insert(above and above.children or roots, item)
+    end
+    return roots, items
 end
 
 ---The tree of a strategy's nodes.
 ---@param seen ponder.strategy.Look
 ---@return ponder.show.TreeItem? root nil: nothing to draw
 function tree.of(seen)
-    local items, parent, number, root = {}, {}, {}, nil
+    local list = {}
     for i = 1, seen.count do
         local node = seen.node(i)
-        local item = { text = node.text or "", score = node.score, children = {} }
-        items[node.id], parent[node.id], number[node.id] = item, node.parent, i - 1
-        local above = items[node.parent]
-        if above then
-            item.text = seen.is_numbered and ("#%d %s"):format(i - 1, item.text) or item.text
-            table.insert(above.children, item)
-        else
-            root = root or item
+        local text_of = node.text or ""
+        list[i] = { id = node.id, parent = node.parent, name = tostring(i - 1), score = node.score,
+            text = seen.is_numbered and i > 1 and ("#%d %s"):format(i - 1, text_of) or text_of }
+    end
+    local roots, items = tree.grow(list, seen.edges or {})
+    local path = seen.path and seen.path() or {}
+    local last = items[path[#path]]
+    for _, id in ipairs(last and (last.score or seen.is_numbered) and path or {}) do
+        if items[id] then
+            items[id].best = true
         end
     end
-    for id, list in pairs(sources(seen, number, parent)) do
-        if items[id] and #list > 1 then
-            items[id].note = "merged from " .. table.concat(list, ", ")
-        end
-    end
-    mark_best(seen, items)
-    return root and #root.children > 0 and root or nil
+    return roots[1] and roots[1].children[1] and roots[1]
 end
 
 -------------------------------------------------------------------------------
@@ -148,57 +149,37 @@ local function choose(children)
     return kept, #children - MAX_CHILDREN
 end
 
--- A drawing in progress. Pending entries {item, first, rest, depth} are on a stack, since a tree
--- may have thousands of levels; `first` and `rest` are the branches left of its line and of its
--- children.
-local Drawing = {}
-Drawing.__index = Drawing
-
--- The branches left of an entry's children. On deep levels, the leftmost are cut off.
-function Drawing:branches(entry, is_last)
-    local rest = entry.rest .. (is_last and self.glyphs.gap or self.glyphs.bar)
-    local depth = entry.depth + 1
-    if depth * 3 > self.columns - MIN_TEXT - 8 then
-        local first = rest:sub(1, 3) == self.glyphs.gap and 3 or #self.glyphs.bar
-        return rest:sub(first + 1), depth - 1
-    end
-    return rest, depth
-end
-
-function Drawing:push_children(entry, children, more)
-    local count = #children + (more > 0 and 1 or 0)
-    for i = count, 1, -1 do
-        local is_last = i == count
-        local rest, depth = self:branches(entry, is_last)
-        self.stack[#self.stack + 1] = {
-            item = children[i] or { text = ("... %d more"):format(more), children = {} },
-            first = entry.rest .. (is_last and self.glyphs.last or self.glyphs.fork),
-            rest = rest, depth = depth,
-        }
-    end
-end
-
 ---The lines of a drawing.
 ---@param root ponder.show.TreeItem
+---@param style ponder.show.Style
 function tree.lines(root, style)
-    local columns = style:size() - 1
-    local below = measure(root)
+    local columns, glyphs = style:size() - 1, style.unicode and UNICODE or ASCII
+    local below, lines = measure(root), {}
     local is_large = below[root] >= tree.MAX_LINES
-    local drawing = setmetatable({ columns = columns, glyphs = style.unicode and UNICODE or ASCII,
-        stack = { { item = root, first = "", rest = "", depth = 0 } } }, Drawing)
-    local lines = {}
-    while #drawing.stack > 0 do
-        local entry = table.remove(drawing.stack)
+    -- What is still to be drawn is on a stack, since a tree may have thousands of levels; `first`
+    -- and `rest` are the branches left of an item's line and of its children.
+    local stack = { { item = root, first = "", rest = "", depth = 0 } }
+    while #stack > 0 do
+        local entry = table.remove(stack)
         local item = entry.item
         local folded = is_large and not item.best and item ~= root
         lines[#lines + 1] = draw_line(style, columns, entry.first, item,
             folded and below[item] or 0)
-        if not folded then
-            local children, more = item.children, 0
-            if is_large then
-                children, more = choose(children)
+        local children, more = folded and {} or item.children, 0
+        if is_large then
+            children, more = choose(children)
+        end
+        local count = #children + (more > 0 and 1 or 0)
+        for i = count, 1, -1 do
+            local rest, depth = entry.rest .. (i == count and glyphs.gap or glyphs.bar),
+                entry.depth + 1
+            if depth * 3 > columns - MIN_TEXT - 8 then -- on deep levels, the leftmost are cut off
+                rest = rest:sub((rest:sub(1, 3) == glyphs.gap and 3 or #glyphs.bar) + 1)
+                depth = depth - 1
             end
-            drawing:push_children(entry, children, more)
+            stack[#stack + 1] = { rest = rest, depth = depth,
+                item = children[i] or { text = ("... %d more"):format(more), children = {} },
+                first = entry.rest .. (i == count and glyphs.last or glyphs.fork) }
         end
     end
     return lines

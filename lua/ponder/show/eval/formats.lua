@@ -67,7 +67,12 @@ local function test_case(lines, policy, record)
     lines[#lines + 1] = "    </testcase>"
 end
 
-local SUITE = '  <testsuite name="%s" tests="%d" failures="%d" errors="%d" time="%.6f">'
+local function add_suite(lines, name, cases, tests, failures, errors, seconds)
+    lines[#lines + 1] = ('  <testsuite name="%s" tests="%d" failures="%d" errors="%d" time="%.6f">')
+        :format(xml(name), tests, failures, errors, seconds)
+    table.move(cases, 1, #cases, #lines + 1, lines)
+    lines[#lines + 1] = "  </testsuite>"
+end
 
 local function suite_of_policy(lines, policy, records)
     local cases, tests, failures = {}, 0, 0
@@ -80,24 +85,19 @@ local function suite_of_policy(lines, policy, records)
     for _, line in ipairs(cases) do
         failures = failures + (line:find "^      <failure" and 1 or 0)
     end
-    lines[#lines + 1] = SUITE:format(xml(policy.name), tests, failures, policy.outcomes.failed,
+    add_suite(lines, policy.name, cases, tests, failures, policy.outcomes.failed,
         policy.seconds and policy.seconds.total or 0)
-    table.move(cases, 1, #cases, #lines + 1, lines)
-    lines[#lines + 1] = "  </testsuite>"
 end
 
 local function suite_of_thresholds(lines, thresholds)
     local missed, cases = 0, {}
-    for _, one in ipairs(thresholds) do
+    for i, one in ipairs(thresholds) do
         missed = missed + (one.met and 0 or 1)
-        local failure = ('<failure type="threshold" message="%s"/>'):format(
-            one.value and "it is " .. as_text(one.value) or "not measured")
-        cases[#cases + 1] = ('    <testcase classname="thresholds" name="%s">%s</testcase>'):format(
-            xml(one.text), one.met and "" or failure)
+        cases[i] = ('    <testcase classname="thresholds" name="%s">%s</testcase>'):format(
+            xml(one.text), one.met and "" or ('<failure type="threshold" message="%s"/>'):format(
+            one.value and "it is " .. as_text(one.value) or "not measured"))
     end
-    lines[#lines + 1] = SUITE:format("thresholds", #thresholds, missed, 0, 0)
-    table.move(cases, 1, #cases, #lines + 1, lines)
-    lines[#lines + 1] = "  </testsuite>"
+    add_suite(lines, "thresholds", cases, #thresholds, missed, 0, 0)
 end
 
 ---JUnit XML: a suite per policy with a case per record, and a suite of thresholds.

@@ -79,10 +79,7 @@ local function status_of(log, run, totals)
         words[#words + 1] = (run.ended_at and "in " or "after ") .. amount.seconds(took)
     end
     local line = table.concat(words, " ") .. ", " .. amount.when(run.started_at)
-    local sessions = 0
-    for _ in log:sessions() do
-        sessions = sessions + 1
-    end
+    local sessions = #reader.list(log:sessions())
     if sessions > 1 then
         line = ("%s, resumed %s"):format(line, amount.of(sessions - 1, "time"))
     end

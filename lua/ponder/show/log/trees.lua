@@ -2,6 +2,7 @@
 
 local amount = require "ponder.show.amount"
 local calls = require "ponder.show.log.calls"
+local reader = require "ponder.run.log.reader"
 local text = require "ponder.show.text"
 local tree = require "ponder.show.tree"
 
@@ -10,32 +11,10 @@ local trees = {}
 local MAX_TEXT = 2000 -- bytes of a node's text
 local NOTED = { pruned = true, error = true, failed = true }
 
--- The further parents of nodes: id -> {"n3", "n4"}.
-local function sources_of(log, search)
-    local sources = {}
-    for edge in log:edges(search.id) do
-        if edge.kind ~= "connects" then
-            sources[edge.target] = sources[edge.target] or {}
-            table.insert(sources[edge.target], tostring(edge.source))
-        end
-    end
-    return sources
-end
-
-local function note_of(node, sources)
-    local notes = {}
-    local from = sources[node.id]
-    if from then
-        if node.parent ~= nil then
-            table.insert(from, 1, tostring(node.parent))
-        end
-        notes[1] = "merged from " .. table.concat(from, ", ")
-    end
+local function note_of(node)
     local status = node.status or ""
-    if NOTED[status] or status:find "^%d+ visits?" or status:find "^cost %-?%d" then
-        notes[#notes + 1] = status
-    end
-    return notes[1] and table.concat(notes, "; ")
+    return (NOTED[status] or status:find "^%d+ visits?" or status:find "^cost %-?%d") and status
+        or nil
 end
 
 -- Sets how many nodes are below each item. Nodes come after their parents, so a backward walk has
@@ -59,22 +38,16 @@ end
 ---@return ponder.show.TreeItem? root nil: no nodes
 ---@return integer count of nodes
 function trees.of(log, search)
-    local items, parent, order = {}, {}, {}
-    local sources, count = sources_of(log, search), log:node_count(search.id)
+    local list, count = {}, log:node_count(search.id)
     local is_large = count > tree.MAX_LINES
     for node in log[is_large and "nodes_by_path" or "nodes"](log, search.id) do
-        items[node.id] = { score = node.score, best = node.best == 1 or nil, children = {},
-            note = note_of(node, sources), id = node.id,
+        list[#list + 1] = { id = node.id, parent = node.parent, name = tostring(node.id),
+            score = node.score, best = node.best == 1 or nil, note = note_of(node),
             text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MAX_TEXT)) }
-        parent[node.id], order[#order + 1] = node.parent, node.id
     end
+    local roots, items = tree.grow(list, reader.list(log:edges(search.id)))
     if is_large then
         count_below(log, search, items)
-    end
-    local roots = {}
-    for _, id in ipairs(order) do
-        local above = items[parent[id]]
-        table.insert(above and above.children or roots, items[id])
     end
     if #roots > 1 then
         return { text = search.question or "", children = roots, best = true }, count

@@ -68,12 +68,12 @@ class Tree extends View {
       this.y + (y - this.height / 2) * (1 / before.y - 1 / after.y));
   }
 
-  /* Lays the search out again; `anew`: it is another one, else `node` stays where it is. */
-  place(anew, node) {
+  /* Lays the search out again; if it `isOther` than before, shows all; else `node` stays. */
+  place(isOther, node) {
     const { search, folded } = this.see();
     const y = node?.shown ? node.y : undefined;
     this.layout = layOut(search ?? { nodes: [], roots: [] }, (one) => folded.has(one));
-    if (anew || !this.touched) this.fit();
+    if (isOther || !this.touched) this.fit();
     else this.look(this.x, this.y + (y !== undefined && node.shown ? (node.y - y) * ROW : 0));
   }
 
