@@ -182,7 +182,7 @@ local function execute(chunk, opts, operands)
     end
     local _ <close> = limits.cache(opts.cache)
     local hints = {} -- of searches that found no terminal node
-    local spent <close> = closing.watch()
+    local spent <close> = closing.watch("run", true)
     local ok, result, refusal, reached, failure = budgets.within(spent.budget, task.with_context,
         "hints", hints, limits.call, opts, cli.with_traceback, chunk, table.unpack(operands,
             opts.e and 1 or 2))

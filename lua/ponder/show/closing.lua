@@ -100,27 +100,34 @@ function RunLine:draw()
     guard(self)
 end
 
----Writes the closing line of a run, if it has called a model.
+---Writes the closing line of a run, once, if it has called a model.
 function RunLine:write(was_interrupted)
     self:clear()
     local run = logged.current()
     local kind = run and run.kind or "run"
-    if self.budget.calls == 0 or kind == "replay" then
+    if self.is_written or self.budget.calls == 0 or kind == "replay" then
         return
     end
+    self.is_written = true
     kind = kind == "run" and self.name or kind
     local facts = spent_facts(self, scheduler.clock())
     table.move(closing.of(was_interrupted), 1, 2, #facts + 1, facts)
     stderr:write("ponder ", kind, ": ", table.concat(facts, ", "), "\n")
 end
 
----Counts what a run spends, and shows it while calls are in flight if standard error is a terminal.
+function RunLine:__close()
+    self:write(task.interrupted())
+end
+
+---Counts what a run spends, for its closing line.
+---@param name string of the command
+---@param is_live boolean? shows it while calls are in flight if standard error is a terminal
 ---@return ponder.show.RunLine line to be closed; the run must use `line.budget`
-function closing.watch()
+function closing.watch(name, is_live)
     local started = scheduler.clock()
-    local self = setmetatable({ name = "run", budget = budgets.new {}, started = started,
+    local self = setmetatable({ name = name, budget = budgets.new {}, started = started,
         at = started, credit = BURST, style = style.of(2) }, RunLine)
-    if self.style.live then
+    if is_live and self.style.live then
         self.budget.on_change = function()
             self:draw()
         end
@@ -128,21 +135,11 @@ function closing.watch()
     return self
 end
 
-RunLine.__close = RunLine.clear
-
-local Closing = { __index = RunLine }
-
-function Closing:__close()
-    self:write(task.interrupted())
-end
-
 ---Calls f(...), then writes the closing line, also if f raises.
 ---@param name string of the command
----@param ... any its arguments
 ---@return any ... its results
 function closing.around(name, f, ...)
-    local self <close> = setmetatable({ name = name, budget = budgets.new {},
-        started = scheduler.clock() }, Closing)
+    local self <close> = closing.watch(name)
     return budgets.within(self.budget, f, ...)
 end
 

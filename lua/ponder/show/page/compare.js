@@ -21,7 +21,7 @@ function showSearch(found) {
   entries = [];
   for (const [name, { run, state }] of Object.entries(sides)) {
     state.search = run.searches.find(({ id }) => id === found?.id) ?? null;
-    Object.assign(state, { folded: new Set(), selected: null });
+    state.selected = null;
     for (const node of state.search?.nodes ?? []) node.mark = null;
     for (const { id } of found?.[`only_${name}`] ?? []) {
       const node = state.search.byId.get(id);
@@ -64,12 +64,6 @@ function choose(found) {
   refresh();
 }
 
-function fold({ state, view }, node) {
-  if (!state.folded.delete(node)) state.folded.add(node);
-  view.place(false, node);
-  refresh();
-}
-
 /* ---- parts ---- */
 
 function Sums() {
@@ -94,8 +88,7 @@ const Side = ({ name }) => html`<section class="pane side-${name}">
     `${name.toUpperCase()}  ${data[name].name}`}</a></h2></div>
   <${Stage} id="tree-${name}" view=${sides[name].view}
     label="Search tree of run ${name.toUpperCase()}. The list below has the differences."
-    onPick=${(node, element) => (!node ? choose(null)
-      : element.matches('.handle') ? fold(sides[name], node) : chooseLike(name, node))} /></section>`;
+    onPick=${(node) => (node ? chooseLike(name, node) : choose(null))} /></section>`;
 
 const rowOf = ({ kind, a, b }) => ({
   class: kind,

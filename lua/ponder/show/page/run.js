@@ -161,11 +161,9 @@ function foldAll() {
   change({ folded });
 }
 
-/* Selects the end of the best path; then walks it from the root. */
-function stepBest() {
-  const path = state.search?.bestPath ?? [];
-  const at = path.indexOf(state.selected);
-  if (path.length > 0) go(at < 0 ? path.at(-1) : path[(at + 1) % path.length]);
+function goBest() {
+  const best = state.search?.bestPath.at(-1);
+  if (best) go(best);
 }
 
 function openSelected() {
@@ -210,7 +208,7 @@ const HELP = [
   ['Enter', 'open the selection'],
   ['Space', 'fold or unfold'],
   ['f', 'fold all but the best path, or unfold all'],
-  ['b', 'end of the best path; again: along it from the root'],
+  ['b', 'end of the best path'],
   ['+ - 0', 'in a drawing: zoom in, zoom out, show everything'],
   ['/', 'find text; n N for the next and the previous match'],
   ['[ ]', 'previous and next search of the run'],
@@ -223,7 +221,7 @@ watchKeys({
     change({ query: queryOf(event.target) });
     stepMatch(event.shiftKey ? -1 : 1);
   },
-  n: () => stepMatch(1), N: () => stepMatch(-1), b: stepBest, f: foldAll, Escape: escape,
+  n: () => stepMatch(1), N: () => stepMatch(-1), b: goBest, f: foldAll, Escape: escape,
   '[': () => stepSearch(-1), ']': () => stepSearch(1), '?': () => help.current.showModal(),
 });
 
@@ -342,7 +340,7 @@ function Picture() {
         ${tool('zoom-in', '+', 'Zoom in (+)', () => tree.zoom(1.4))}
         ${tool('zoom-out', '−', 'Zoom out (-)', () => tree.zoom(1 / 1.4))}
         ${tool('zoom-fit', 'Fit', 'Show everything (0)', () => tree.fit())}
-        ${tool('go-best', 'Best', 'Go along the best path (b)', stepBest)}
+        ${tool('go-best', 'Best', 'End of the best path (b)', goBest)}
         ${tool('fold-all', 'Fold', 'Fold all but the best path, or unfold all (f)', foldAll)}</div>
     </div>
     <${Stage} id="tree" view=${tree} onPick=${pickNode}

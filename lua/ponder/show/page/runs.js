@@ -7,7 +7,7 @@ let all = [];
 let shown = [];
 let active = -1;
 const chosen = new Set(); // of two to compare
-const filter = { query: '', status: '', outer: false, sort: 'when', down: true };
+const filter = { query: '', status: '', sort: 'when', down: true };
 
 /* All runs, newest first, outermost ones before those within. What was asked tells them apart. */
 function readRuns({ fields, logs }) {
@@ -92,7 +92,6 @@ const rowOf = (run) => ({
 /* ---- changes ---- */
 
 const passes = (run) => (filter.status === '' || run.status === filter.status)
-  && !(filter.outer && run.parent !== null)
   && (filter.query === '' || run.text.includes(filter.query));
 
 function apply(changes) {
@@ -158,8 +157,6 @@ mount(() => {
     <${Choice} id="status" label="Status" value=${filter.status}
       options=${[['', 'all'], ...statuses.sort().map((name) => [name, name])]}
       onChange=${(status) => apply({ status })} />
-    <label class="choice"><input id="outer" type="checkbox"
-      onInput=${(event) => apply({ outer: event.target.checked })} /> outermost only</label>
     <${Compare} />
   <//>
   <main class="a-list">
