@@ -124,13 +124,14 @@ local function add_chunk(run, msg)
     table.insert(run.streams[msg.call_id], quote.utf8(delta))
 end
 
-local function accept_text(run, turn, call, text)
-    local payload = run.class.parse(run, call, text)
-    if payload ~= nil then
-        run.class.accept(run, turn, call, payload)
-    else
-        run.class.unreadable(run, turn, call, text)
+local function accept(run, turn, call, payload, text)
+    if payload == nil then
+        payload = run.class.parse(run, call, text)
     end
+    if payload == nil then
+        return run.class.unreadable(run, turn, call, text)
+    end
+    run.class.accept(run, turn, call, payload)
 end
 
 local function check_reply(run, call, msg)
@@ -165,10 +166,8 @@ local function handle_reply(run, turn, msg)
     tally.add(run.usage, msg.usage, tally.amount)
     if msg.ok == false then
         run:fail(turn, call.id, msg.reason)
-    elseif payload ~= nil then
-        guarded(run, turn, call.id, class.accept, call, payload)
     else
-        guarded(run, turn, call.id, accept_text, call, quote.utf8(text))
+        guarded(run, turn, call.id, accept, call, payload, quote.utf8(text))
     end
 end
 
@@ -406,15 +405,6 @@ end
 
 local last_id = 0
 
----An id that is unique in this Lua state.
----@param prefix string
----@return string
----@package
-function machine.unique_id(prefix)
-    last_id = last_id + 1
-    return prefix .. last_id
-end
-
 ---Makes a class of machines, and its library of public functions. The description becomes the
 ---class.
 ---@param class MachineClass
@@ -432,26 +422,21 @@ function machine.class(class)
         class.methods[name] = as_method(class, name, f)
     end
     class.metatable = make_metatable(class)
-    return {
+    return { -- scripts/reference describes these
         ---An idle machine.
-        ---@param opts table? see the options of the class; a wrong or unknown one raises
-        ---@return table machine
         new = function(opts)
             local made = wrap(class, new_run(class, check_opts(class, class.name .. ".new", opts)))
             return made
         end,
-        ---The machine that `to_map` saved, in any state; another table raises.
-        ---@param map table
-        ---@param opts table? override those of the map; functions are in no map
-        ---@return table machine
+        ---The machine that `to_map` saved, in any state.
         from_map = function(map, opts)
             local machine_of_map = from_map(class, map, opts) -- no tail call: it has a level
             return machine_of_map
         end,
         ---A call id, unique in this process.
-        ---@return string
         generate_call_id = function()
-            return machine.unique_id("call_")
+            last_id = last_id + 1
+            return "call_" .. last_id
         end,
         ---The status transitions: a list of {from, to, on}.
         transitions = read_steps(class),

@@ -45,11 +45,11 @@
 --- ponder.machine).
 
 local act = require "ponder.think.trm.act"
+local json = require "ponder.json"
 local machine = require "ponder.machine"
 local options = require "ponder.base.options"
 local prose = require "ponder.think.parse.prose"
 local quote = require "ponder.quote"
-local views = require "ponder.think.trm.views"
 
 local COUNT = 1000000000
 
@@ -67,6 +67,83 @@ local option_rules = {
 }
 
 -------------------------------------------------------------------------------
+-- Fields
+
+local function list_of(list)
+    return json.array(table.move(list, 1, #list, 1, {}))
+end
+
+-- The last grade; 0.0 before the first.
+local function confidence(run)
+    return run.scores[#run.scores] or 0.0
+end
+
+---@class TrmLatentState what the machine carries from one phase to the next besides the answer
+---@field question_context string? the question
+---@field answer_context string? the last reply
+---@field reasoning_trace string[] the beginnings of the last replies, oldest first: `"[phase] ..."`
+---@field confidence_score number the last grade, 0 to 1
+---@field step_count integer improvements so far
+
+local function latent_state(run)
+    return {
+        question_context = run.prompt,
+        answer_context = run.last_reply,
+        reasoning_trace = list_of(run.trace),
+        confidence_score = confidence(run),
+        step_count = #run.answers,
+    }
+end
+
+---@class TrmActState
+---@field threshold number
+---@field current_confidence number the last grade
+---@field history number[] all grades, oldest first
+
+local function act_state(run)
+    return {
+        threshold = run.options.act_threshold,
+        current_confidence = confidence(run),
+        history = list_of(run.scores),
+    }
+end
+
+local function parsed_feedback(run)
+    local copy = run.feedback and {}
+    for name, value in pairs(run.feedback or {}) do
+        copy[name] = type(value) == "table" and list_of(value) or value
+    end
+    return copy
+end
+
+local fields = {
+    question = "prompt",
+    current_answer = "answer",
+    answer_history = function(run)
+        return list_of(run.answers)
+    end,
+    reasoning = "reasoning",
+    latent_state = latent_state,
+    act_state = act_state,
+    act_triggered = function(run)
+        return run.reason == "act_threshold" or run.reason == "convergence_detected"
+    end,
+    supervision_feedback = function(run)
+        return run.feedback and run.feedback.raw_text
+    end,
+    parsed_feedback = parsed_feedback,
+    supervision_step = "step",
+    parse_retries = "parse_retries",
+    ungraded = "ungraded",
+    best_answer = "best_answer",
+    best_score = "best_score",
+    ---@return string? the answer with the best grade or, if no grade is above 0, the current one
+    result = function(run)
+        return run.status == "completed" and (run.best_answer or run.answer) or nil
+    end,
+}
+
+-------------------------------------------------------------------------------
 -- Directives
 
 ---@class TrmContext the context of prompt functions (prompts/trm.lua)
@@ -81,6 +158,10 @@ local option_rules = {
 ---@field ungraded string? the last critique, if it has no grade on the requested scale
 
 local function ask(run, turn, kind, call_id)
+    local suggestions = {}
+    for i, content in ipairs(run.feedback and run.feedback.suggestions or {}) do
+        suggestions[i] = { content = content }
+    end
     run:add_directive(turn, {
         type = kind,
         call_id = call_id,
@@ -91,7 +172,7 @@ local function ask(run, turn, kind, call_id)
             answer = run.answer,
             reasoning = run.reasoning,
             feedback = run.feedback,
-            suggestions = views.suggestions(run.feedback),
+            suggestions = suggestions,
             trace = run.trace,
             step = run.step,
             max_steps = run.options.max_supervision_steps,
@@ -133,15 +214,14 @@ local function halt_reason(run, halt_check)
     if spent and halt_check == "after_improvement" then
         return spent
     end
-    local _, why = act.make_decision { threshold = opts.act_threshold,
-        current_confidence = views.confidence(run), history = run.scores }
+    local _, why = act.make_decision(act_state(run))
     return VERDICTS[why] or spent
 end
 
 local function complete(run, turn, call, reason)
     if reason ~= "max_steps" then
         run:add_event(turn, "act_triggered", {
-            confidence = views.confidence(run),
+            confidence = confidence(run),
             threshold = run.options.act_threshold,
         }, { call_id = call.id, step = run.step })
     end
@@ -212,6 +292,46 @@ function accept.improve(run, turn, call, text)
     next_call(run, turn, call, "reasoning", "reason")
 end
 
+local SCORE = { type = "number", min = 0, max = 1, required = true }
+
+-- Copies a list of strings, nil as empty; or nil and what is wrong.
+local function read_strings(list, where)
+    if list == nil then
+        return {}
+    elseif type(list) ~= "table" then
+        return nil, ("%s must be a list of strings (got %s)"):format(where, options.show(list))
+    end
+    local copy = {}
+    for i, text in ipairs(list) do
+        if type(text) ~= "string" then
+            return nil, ("%s[%d] must be a string (got %s)"):format(where, i, options.show(text))
+        end
+        copy[i] = quote.utf8(text)
+    end
+    return copy
+end
+
+-- Checks a critique from a user's parser; or nil and what is wrong with it.
+local function read_feedback(value, where, text)
+    if type(value) ~= "table" then
+        return nil, ("%s must be a table (got %s)"):format(where, options.show(value))
+    end
+    local feedback = { raw_text = text }
+    for _, name in ipairs { "strengths", "issues", "suggestions" } do
+        local list, problem = read_strings(value[name], where .. "." .. name)
+        if not list then
+            return nil, problem
+        end
+        feedback[name] = list
+    end
+    local score, problem = options.check_value(value.quality_score, SCORE)
+    if problem then
+        return nil, ("%s.quality_score %s"):format(where, problem)
+    end
+    feedback.quality_score = score + 0.0
+    return feedback
+end
+
 --- Parses a critique, with the user's parser if there is one; nil if it has no grade.
 local function parse_supervision(run, text)
     local own = run.options.parse_supervision
@@ -219,7 +339,7 @@ local function parse_supervision(run, text)
         local feedback = prose.critique(text)
         return feedback.quality_score and feedback or nil
     end
-    local feedback, problem = views.read_feedback(own(text), "parse_supervision: result", text)
+    local feedback, problem = read_feedback(own(text), "parse_supervision: result", text)
     return feedback or error("trm: " .. problem, 0)
 end
 
@@ -252,7 +372,7 @@ local trm = machine.class {
         improvement_result = "improve",
     },
     typed_replies_only = true,
-    fields = views.fields,
+    fields = fields,
     methods = {},
     create = function(run)
         run.trace = {} -- the beginnings of the last replies, oldest first
@@ -272,7 +392,9 @@ local trm = machine.class {
         accept[call.kind](run, turn, call, payload)
     end,
     unreadable = unreadable,
-    complete_event = views.complete_event,
+    complete_event = function(run)
+        return { steps = run.step, best_score = run.best_score }, {}
+    end,
 }
 
 -------------------------------------------------------------------------------

@@ -388,7 +388,7 @@ function Account:sample(m, messages, opts, count, is_enough)
     self:series(m, messages, opts, { n = count, as_they_come = is_enough ~= nil,
         read = function(reply, i)
             replies[i] = reply
-            is_over = is_over or is_enough ~= nil and is_enough(reply, i)
+            is_over = is_enough ~= nil and is_enough(reply, i) or is_over
             return reply
         end,
         add = function() return is_over end,

@@ -15,16 +15,9 @@ local SCHEMA = accounts.schema(options.merge({
     votes = { type = "integer", min = 1, max = 1024 },
 }, rules.BEST))
 
--- Passes the samples with a reward to a curve.
-local function show_samples(account, candidates, best)
-    local samples = {}
-    for _, candidate in ipairs(best and candidates or {}) do
-        samples[#samples + 1] = candidate.score and { answer = candidate.text,
-            reward = candidate.score } or nil
-    end
-    if best then
-        account:show_samples(samples, best.text)
-    end
+local function candidate_of(reply, sample, score)
+    return { sample = sample, text = reply.text, finish_reason = reply.finish_reason,
+        score = score }
 end
 
 -- The reward of a text; or nil, message, code.
@@ -39,34 +32,25 @@ local function score_of(reward, text, sample)
     return score
 end
 
--- Scores the candidates; returns the best.
+-- Scores the candidates, and passes them to a curve; returns the best.
 local function score_all(account, candidates, reward)
     local scores, errors = account:map(candidates, function(candidate)
         return score_of(reward, candidate.text, candidate.sample)
     end)
-    local best
+    local best, samples = nil, {}
     for i, candidate in ipairs(candidates) do
         candidate.score = scores[i]
         if not scores[i] then
             account:fail(candidate.sample, errors[i].message, errors[i].code)
-        elseif not best or scores[i] > best.score then
-            best = candidate
+        else
+            samples[#samples + 1] = { answer = candidate.text, reward = scores[i] }
+            best = best and best.score >= scores[i] and best or candidate
         end
     end
+    if best then
+        account:show_samples(samples, best.text)
+    end
     return best
-end
-
-local function ask_function(account, judge, texts, question)
-    local index, message, code = account:try(judge, texts, question)
-    if index == nil and message ~= nil then
-        return nil, tostring(message), code or "BAD_RESULT"
-    end
-    index = type(index) == "number" and math.tointeger(index)
-    if not index or not texts[index] then
-        return nil, ("judge must return a candidate's index from 1 to %d"):format(#texts),
-            "BAD_RESULT"
-    end
-    return index
 end
 
 -- The candidate that the judge chooses; or nil, message, code.
@@ -78,47 +62,27 @@ local function choose(account, candidates, question, judge, opts)
     if #texts == 1 then
         return candidates[1]
     elseif type(judge) == "function" then
-        local index, message, code = ask_function(account, judge, texts, question)
-        return index and candidates[index], message, code
+        local index, message, code = account:try(judge, texts, question)
+        if index == nil and message ~= nil then
+            return nil, tostring(message), code or "BAD_RESULT"
+        end
+        local chosen = type(index) == "number" and candidates[math.tointeger(index)]
+        return chosen or nil, ("judge must return a candidate's index from 1 to %d"):format(#texts),
+            "BAD_RESULT"
     end
     local index, votes, code = vote.ask(account, judge, question, texts, opts.votes or 1,
-        { concurrency = opts.concurrency, on_error = opts.on_error,
-            timeout_ms = opts.timeout_ms, max_retries = opts.max_retries, cache = opts.cache,
-            metadata = opts.metadata })
+        options.pick(opts, { "concurrency", "on_error", "timeout_ms", "max_retries", "cache",
+            "metadata" }))
     for i, candidate in ipairs(index and candidates or {}) do
         candidate.votes = votes[i]
     end
     return index and candidates[index], votes, code
 end
 
--- Makes a function that says whether a reply was accepted; keeps its sample in `accepted`.
-local function verifier(account, opts, accepted)
-    return opts.verify and function(reply, sample)
-        local is_right, message, code = account:try(opts.verify, reply.text, sample)
-        if is_right == nil and message ~= nil then
-            account:fail(sample, message, code)
-        elseif is_right and not accepted[1] then
-            accepted[1] = sample
-        end
-        return accepted[1] ~= nil
-    end or nil
-end
-
-local function candidates_of(replies, n)
-    local list = json.array {}
-    for sample = 1, n do
-        if replies[sample] then
-            list[#list + 1] = { sample = sample, text = replies[sample].text,
-                finish_reason = replies[sample].finish_reason }
-        end
-    end
-    return list
-end
-
 local MIN_SAMPLES = 3 -- before a cost may end it
 
 -- Samples and scores one after the other until a reward is enough, or another sample is not worth
--- its cost. Returns the candidates, the best one, how far it went, and why it ended.
+-- its cost. Returns the candidates, the best one, how far it went, why it ended, and the cap.
 local function ask_until(account, m, messages, opts)
     local candidates, rewards, best, settled = json.array {}, {}, nil, 0
     local least = opts.min_samples or opts.cost and MIN_SAMPLES or 1
@@ -126,8 +90,7 @@ local function ask_until(account, m, messages, opts)
     local counts = account:series(m, messages, opts, {
         read = function(reply, i)
             local score, message, code = account:try(score_of, opts.reward, reply.text, i)
-            return score and { sample = i, text = reply.text, score = score,
-                finish_reason = reply.finish_reason }, message, code
+            return score and candidate_of(reply, i, score), message, code
         end,
         add = function(i, candidate)
             settled = i
@@ -157,11 +120,10 @@ return function(opts, more)
     opts = accounts.check(where, opts, SCHEMA, more, rules.best_problem)
     local m = accounts.model(where .. ": model", opts.model, 2)
     local messages = accounts.messages(where, opts.prompt, 2)
-    local judge = opts.judge or m
+    local judge, account, accepted = opts.judge or m, accounts.new(opts), nil
     if type(judge) ~= "function" then
         judge = accounts.model(where .. ": opts.judge", judge, 2)
     end
-    local account, accepted = accounts.new(opts), {}
     if opts.cost or opts.enough then
         local candidates, best, counts, stop_reason, cap = ask_until(account, m, messages, opts)
         local result = accounts.count({ candidates = candidates, stop_reason = stop_reason,
@@ -172,32 +134,34 @@ return function(opts, more)
         result.answer, result.sample, result.score = best.text, best.sample, best.score
         return account:close(result)
     end
-    local replies = account:sample(m, messages, opts, opts.n, verifier(account, opts, accepted))
-    local candidates = candidates_of(replies, opts.n)
-    for _, candidate in ipairs(accepted[1] and candidates or {}) do
-        if candidate.sample == accepted[1] then
-            return account:close { answer = candidate.text, sample = candidate.sample,
-                stop_reason = "verified", candidates = candidates }
+    local replies = account:sample(m, messages, opts, opts.n, opts.verify and function(reply, i)
+        local is_right, message, code = account:try(opts.verify, reply.text, i)
+        if is_right == nil and message ~= nil then
+            account:fail(i, message, code)
         end
+        accepted = accepted or is_right and i
+        return accepted
+    end)
+    local candidates, best = json.array {}, nil
+    for i = 1, opts.n do
+        candidates[#candidates + 1] = replies[i] and candidate_of(replies[i], i)
+        best = accepted == i and candidates[#candidates] or best
     end
-    if #candidates < opts.min_successes then
-        return account:give_up("best_of_n", opts.min_successes, #candidates,
-            { candidates = candidates })
-    end
-    local best, message, code
-    if opts.reward then
+    local result = { candidates = candidates, stop_reason = accepted and "verified" or "n" }
+    if not best and #candidates < opts.min_successes then
+        return account:give_up("best_of_n", opts.min_successes, #candidates, result)
+    elseif not best and opts.reward then
         best = score_all(account, candidates, opts.reward)
-        show_samples(account, candidates, best)
         if not best then
-            return account:give_up("best_of_n", 1, 0, { candidates = candidates })
+            return account:give_up("best_of_n", 1, 0, result)
         end
-    else
+    elseif not best then
+        local message, code
         best, message, code = choose(account, candidates, accounts.question(messages), judge, opts)
         if not best then
-            return nil, where .. ": judge: " .. message, code,
-                account:close { candidates = candidates }
+            return nil, where .. ": judge: " .. message, code, account:close(result)
         end
     end
-    return account:close { answer = best.text, sample = best.sample, score = best.score,
-        stop_reason = "n", candidates = candidates }
+    result.answer, result.sample, result.score = best.text, best.sample, best.score
+    return account:close(result)
 end

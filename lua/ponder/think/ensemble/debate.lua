@@ -81,26 +81,6 @@ local function ask(account, debater, debaters, messages, round, opts)
     return reply and reply.text, message, code
 end
 
--- Updates the debaters' answers; a debater that failed keeps its last one. Returns how many
--- changed.
-local function update_answers(account, debaters, texts, errors, round)
-    local changed = 0
-    for i, debater in ipairs(debaters) do
-        if texts[i] then
-            local answer, key = account:read(texts[i])
-            if answer ~= nil then
-                changed = changed + (key ~= debater.key and 1 or 0)
-                debater.text, debater.answer, debater.key = texts[i], answer, key
-            else
-                account:fail(i, key, "BAD_REPLY", round)
-            end
-        else
-            account:fail(i, errors[i].message, errors[i].code, round)
-        end
-    end
-    return changed
-end
-
 -- A debater with the majority answer (ties go to the first), its votes, and how many answered.
 local function majority(debaters)
     local votes, best, answered = {}, nil, 0
@@ -118,18 +98,30 @@ local function majority(debaters)
     return best, best and votes[best.key] or 0, answered
 end
 
+-- Plays a round; a debater that failed keeps its last answer.
 local function run_round(account, debaters, messages, round, opts)
     local texts, errors = account:map(debaters, function(debater)
         return ask(account, debater, debaters, messages, round, opts)
     end)
-    local changed = update_answers(account, debaters, texts, errors, round)
-    local _, votes, answered = majority(debaters)
-    local record = { round = round, answers = json.array {}, changed = changed,
-        change = changed / #debaters, agreement = answered > 0 and votes / answered or 0 }
+    local record = { round = round, answers = json.array {}, changed = 0 }
     for i, debater in ipairs(debaters) do
+        local answer, key
+        if texts[i] then
+            answer, key = account:read(texts[i])
+        end
+        if answer ~= nil then
+            record.changed = record.changed + (key ~= debater.key and 1 or 0)
+            debater.text, debater.answer, debater.key = texts[i], answer, key
+        else
+            account:fail(i, texts[i] and key or errors[i].message,
+                texts[i] and "BAD_REPLY" or errors[i].code, round)
+        end
         record.answers[i] = { name = debater.name, text = texts[i] or nil,
             answer = debater.answer, failed = texts[i] == nil or nil }
     end
+    local _, votes, answered = majority(debaters)
+    record.change, record.answers_missing = record.changed / #debaters, #debaters - answered
+    record.agreement = answered > 0 and votes / answered or 0
     return record, answered
 end
 
@@ -156,7 +148,6 @@ return function(opts)
     local account, rounds, reason = accounts.new(opts), json.array {}, nil
     for round = 1, opts.n_rounds do
         local record, answered = run_round(account, debaters, messages, round, opts)
-        record.answers_missing = #debaters - answered
         rounds[round] = record
         if opts.on_round then
             opts.on_round(record)

@@ -3,6 +3,7 @@
 local accounts = require "ponder.think.ensemble.account"
 local budgets = require "ponder.run.task.budget"
 local json = require "ponder.json"
+local moments = require "ponder.base.stats.moments"
 local options = require "ponder.base.options"
 local stats = require "ponder.stats"
 local vote = require "ponder.think.ensemble.vote"
@@ -33,12 +34,17 @@ local ONLY = { opponents = "league", min_degree = "swiss", window = "swiss", bud
 -------------------------------------------------------------------------------
 -- Games
 
--- The items' numbers in the order in which they are seated: that of the list, or a shuffled one.
-local function seats(n, seed)
+local function numbers(n, value)
     local list = {}
     for i = 1, n do
-        list[i] = i
+        list[i] = value or i
     end
+    return list
+end
+
+-- The items' numbers in the order in which they are seated: that of the list, or a shuffled one.
+local function seats(n, seed)
+    local list = numbers(n)
     local function mix(word)
         return math.tointeger(tonumber(stats.splitmix64(word, 1)[1], 16))
     end
@@ -92,16 +98,12 @@ local function play(self, pairs_of_round)
     self.comparisons = self.comparisons + #asked
     local results, shown = {}, json.array {}
     for p, pair in ipairs(pairs_of_round) do
-        local i, j, sum = pair[1], pair[2], 0.0
-        for _, value in ipairs(heard[p]) do
-            sum = sum + value
-        end
-        local s = heard[p][1] and sum / #heard[p] or 0.5
-        local points = s > 0.5 and 1.0 or s == 0.5 and 0.5 or 0.0
-        self.points[i], self.points[j] = self.points[i] + points, self.points[j] + (1 - points)
+        local i, j, s = pair[1], pair[2], heard[p][1] and moments.average(heard[p]) or 0.5
+        local x = s > 0.5 and 1.0 or s == 0.5 and 0.5 or 0.0
+        self.points[i], self.points[j] = self.points[i] + x, self.points[j] + (1 - x)
         self.games[i], self.games[j] = self.games[i] + 1, self.games[j] + 1
         self.met[i][j], self.met[j][i] = true, true
-        results[p] = { i = i, j = j, s = s }
+        results[p] = { i = i, j = j, s = s, x = x }
         self.list[#self.list + 1] = results[p]
         shown[p] = json.array { i, j }
     end
@@ -113,10 +115,7 @@ end
 
 -- Orders the items by several measures, each a list by item, the highest first; then by number.
 local function order_by(n, ...)
-    local list, measures = {}, { ... }
-    for i = 1, n do
-        list[i] = i
-    end
+    local list, measures = numbers(n), { ... }
     table.sort(list, function(a, b)
         for _, measure in ipairs(measures) do
             if measure[a] ~= measure[b] then
@@ -164,10 +163,9 @@ local function neighbours(places, opponents)
     for d = 1, math.min(math.ceil(opponents / 2), n) do -- farther round, all have met
         for p = 1, n do
             local i, j = places[p], places[(p + d - 1) % n + 1]
-            local met = seen[math.min(i, j) * (n + 1) + math.max(i, j)]
-            if i ~= j and not met then
-                seen[math.min(i, j) * (n + 1) + math.max(i, j)] = true
-                list[#list + 1] = { i, j }
+            local both = math.min(i, j) * (n + 1) + math.max(i, j)
+            if i ~= j and not seen[both] then
+                seen[both], list[#list + 1] = true, { i, j }
             end
         end
     end
@@ -179,23 +177,22 @@ end
 local MAX_ROUNDS, MOVED = 100000, 1e-13
 
 local function strengths(self, n)
-    local wins, theta, p = {}, {}, {}
-    local ends, rates = {}, {}
+    local wins, theta, p, rates = {}, {}, {}, {}
     for i = 1, n do
-        wins[i], theta[i], p[i], rates[i] = 0.5, 0.0, 1.0, 0.0
+        wins[i], theta[i], p[i] = 0.5, 0.0, 1.0
     end
-    for g, game in ipairs(self.list) do
+    for _, game in ipairs(self.list) do
         wins[game.i], wins[game.j] = wins[game.i] + game.s, wins[game.j] + (1 - game.s)
-        ends[g] = { game.i, game.j }
     end
     for _ = 1, MAX_ROUNDS do
         local moved = 0.0
         for i = 1, n do
             rates[i] = 1 / (p[i] + 1)
         end
-        for _, both in ipairs(ends) do
-            local rate = 1 / (p[both[1]] + p[both[2]])
-            rates[both[1]], rates[both[2]] = rates[both[1]] + rate, rates[both[2]] + rate
+        for _, game in ipairs(self.list) do
+            local i, j = game.i, game.j
+            local rate = 1 / (p[i] + p[j])
+            rates[i], rates[j] = rates[i] + rate, rates[j] + rate
         end
         for i = 1, n do
             p[i] = wins[i] / rates[i]
@@ -222,9 +219,9 @@ local function league(self, places)
         end
     end
     play(self, paired)
-    local share, margin = {}, {}
+    local share, margin = {}, numbers(n, 0.0)
     for i = 1, n do
-        share[i], margin[i] = self.games[i] > 0 and self.points[i] / self.games[i] or 0.5, 0.0
+        share[i] = self.games[i] > 0 and self.points[i] / self.games[i] or 0.5
     end
     for _, game in ipairs(self.list) do
         margin[game.i] = margin[game.i] + (game.s - 0.5)
@@ -238,22 +235,18 @@ end
 local function swiss(self, places)
     local n, opts = #places, self.opts
     local budget, window, tau = opts.budget or 3 * n, opts.window or 8, opts.tau or 0.1
-    local sums, weights, mu, counted, points = {}, {}, {}, 0, self.points
-    for i = 1, n do
-        sums[i], weights[i] = 0.0, 0.0
-    end
+    local sums, weights, mu, points = numbers(n, 0.0), numbers(n, 0.0), {}, self.points
     local paired = neighbours(places, opts.min_degree or 2)
     for p = #paired, budget + 1, -1 do
         paired[p] = nil
     end
     while paired[1] do
         for _, game in ipairs(play(self, paired)) do
-            local x = game.s > 0.5 and 1.0 or game.s == 0.5 and 0.5 or 0.0
+            local x = game.x
             local w = math.max(tau, math.abs(2 * game.s - 1))
             sums[game.i], weights[game.i] = sums[game.i] + w * x, weights[game.i] + w
             sums[game.j], weights[game.j] = sums[game.j] + w * (1 - x), weights[game.j] + w
         end
-        counted = counted + #paired
         for i = 1, n do
             mu[i] = weights[i] > 0 and sums[i] / weights[i] or 0.5
         end
@@ -263,18 +256,15 @@ local function swiss(self, places)
             local i = ranked[p]
             for q = p + 1, not taken[i] and math.min(n, p + window) or 0 do
                 local j = ranked[q]
-                if counted + #paired < budget and not taken[j] and not self.met[i][j] then
+                if #self.list + #paired < budget and not taken[j] and not self.met[i][j] then
                     taken[i], taken[j], paired[#paired + 1] = true, true, { i, j }
                     break
                 end
             end
         end
     end
-    for i = 1, n do
-        mu[i] = mu[i] or 0.5
-    end
-    self.mu = mu
-    return order_by(n, mu, points)
+    self.mu = mu[1] and mu or numbers(n, 0.5)
+    return order_by(n, self.mu, points)
 end
 
 local METHODS = { knockout = knockout, league = league, swiss = swiss }

@@ -87,67 +87,56 @@ local function count_columns(where, rows)
     return width
 end
 
--- What a verifier's least and highest scores are.
-local function range(rows, column)
-    local low, high
-    for _, row in ipairs(rows) do
-        local x = row[column]
-        if x then
-            low, high = low and math.min(low, x) or x, high and math.max(high, x) or x
-        end
-    end
-    return low, high
-end
-
--- The votes of a verifier: for each row true, false, or nil without a score.
+-- The votes of a verifier: for each row true, false, or nil without a score. false: it is dropped.
 local function votes_of(rows, column, verifier, threshold)
-    local votes, width = {}, verifier.max - verifier.min
-    for i, row in ipairs(rows) do
+    local votes, width = {}, not verifier.dropped and verifier.max - verifier.min
+    for i, row in ipairs(width and rows or {}) do
         if row[column] then
             votes[i] = (row[column] - verifier.min) / width >= threshold
         end
     end
-    return votes
+    return width and votes
 end
 
 -- The logarithm of the odds that a row is right.
 local function log_odds(row, prior, verifiers, votes)
     local sum = log(prior / (1 - prior))
     for j, verifier in ipairs(verifiers) do
-        local vote = votes[j] and votes[j][row]
-        if vote ~= nil and not verifier.dropped then
-            sum = sum + (vote and verifier.yes or verifier.no)
+        if votes[j] and votes[j][row] ~= nil then
+            sum = sum + (votes[j][row] and verifier.yes or verifier.no)
         end
     end
     return sum
 end
 
--- Learns the verifiers' weights: their votes, and `fitted`.
-local function fit(rows, width, opts)
-    local n, verifiers, votes = #rows, json.array {}, {}
-    for j = 1, width do
-        local low, high = range(rows, j)
-        local one = { dropped = true, min = low, max = high, yes = 0.0, no = 0.0 }
-        verifiers[j], votes[j] = one, false
-        if low and high > low then
-            local given, yes, list = 0, 0, votes_of(rows, j, one, opts.threshold)
-            for i = 1, n do
-                given = given + (list[i] ~= nil and 1 or 0)
-                yes = yes + (list[i] and 1 or 0)
-            end
-            local share = yes / given
-            if not (share < opts.drop or share > 1 - opts.drop) then
-                one.dropped, votes[j] = false, list
-            end
-        end
+-- What is known of a verifier before its weights are learnt, and its votes.
+local function first_look(rows, column, opts)
+    local given, yes, one = 0, 0, { dropped = false, yes = 0.0, no = 0.0 }
+    for _, row in ipairs(rows) do
+        local x = row[column]
+        one.min = x and math.min(one.min or x, x) or one.min
+        one.max = x and math.max(one.max or x, x) or one.max
     end
-    local p, prior = {}, 0.5
+    one.dropped = not one.min or one.min == one.max
+    local votes = votes_of(rows, column, one, opts.threshold)
+    for _, vote in pairs(votes or {}) do
+        given, yes = given + 1, yes + (vote and 1 or 0)
+    end
+    one.dropped = not votes or yes / given < opts.drop or yes / given > 1 - opts.drop
+    return one, not one.dropped and votes
+end
+
+-- Learns the verifiers' weights: `fitted`, and their votes.
+local function fit(rows, width, opts)
+    local n, verifiers, votes, p, prior = #rows, json.array {}, {}, {}, 0.5
+    for j = 1, width do
+        verifiers[j], votes[j] = first_look(rows, j, opts)
+    end
     for i = 1, n do
         local yes, given = 0, 0
         for j = 1, width do
-            local vote = votes[j] and votes[j][i]
-            if vote ~= nil and votes[j] then
-                given, yes = given + 1, yes + (vote and 1 or 0)
+            if votes[j] and votes[j][i] ~= nil then
+                given, yes = given + 1, yes + (votes[j][i] and 1 or 0)
             end
         end
         p[i] = given > 0 and yes / given or 0.5
@@ -159,19 +148,16 @@ local function fit(rows, width, opts)
         end
         prior = (1 + total) / (n + 2)
         for j, one in ipairs(verifiers) do
-            if votes[j] then
-                local right, right_yes, wrong, wrong_no = 0.0, 0.0, 0.0, 0.0
-                for i = 1, n do
-                    local vote = votes[j][i]
-                    if vote ~= nil then
-                        right, wrong = right + p[i], wrong + (1 - p[i])
-                        if vote then
-                            right_yes = right_yes + p[i]
-                        else
-                            wrong_no = wrong_no + (1 - p[i])
-                        end
-                    end
+            local right, right_yes, wrong, wrong_no = 0.0, 0.0, 0.0, 0.0
+            for i = 1, votes[j] and n or 0 do
+                local vote = votes[j][i]
+                if vote ~= nil then
+                    right, wrong = right + p[i], wrong + (1 - p[i])
+                    right_yes = right_yes + (vote and p[i] or 0.0)
+                    wrong_no = wrong_no + (vote and 0.0 or 1 - p[i])
                 end
+            end
+            if votes[j] then
                 local a, b = (1 + right_yes) / (2 + right), (1 + wrong_no) / (2 + wrong)
                 one.sensitivity, one.specificity = a, b
                 one.yes = a + b > 1 and log(a / (1 - b)) or 0.0
@@ -209,7 +195,7 @@ return function(given)
         end
         votes = {}
         for j, one in ipairs(fitted.verifiers) do
-            votes[j] = not one.dropped and votes_of(rows, j, one, fitted.threshold)
+            votes[j] = votes_of(rows, j, one, fitted.threshold)
         end
     else
         for name, value in pairs(DEFAULTS) do

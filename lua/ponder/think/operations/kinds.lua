@@ -37,27 +37,19 @@ local function fail(op, callback, wanted, got)
         options.show(got)), 0)
 end
 
--- Checks an update that a callback returned.
-local function update_of(op, callback, value)
-    return type(value) == "table" and value or fail(op, callback, "a table of fields", value)
-end
-
--- Checks a list of updates that a callback returned.
-local function updates_of(op, callback, list)
-    if type(list) ~= "table" then
-        fail(op, callback, "a list of updates", list)
-    end
-    for i = 1, #list do
-        update_of(op, callback, list[i])
-    end
-    return list
-end
-
--- Fresh thoughts: a state, overwritten by each update.
-local function extended(from, updates, parents)
+-- Fresh thoughts: a state, overwritten by each update that a callback returned, or by a single one.
+local function extended(op, callback, from, updates, parents, is_single)
     local list = {}
-    for i, update in ipairs(updates) do
-        list[i] = thought.fresh(thought.merged(from, update))
+    if is_single then
+        updates = { updates }
+    elseif type(updates) ~= "table" then
+        fail(op, callback, "a list of updates", updates)
+    end
+    for i = 1, is_single and 1 or #updates do
+        if type(updates[i]) ~= "table" then
+            fail(op, callback, "a table of fields", updates[i])
+        end
+        list[i] = thought.fresh(thought.merged(from, updates[i]))
         list[i].parents = parents
     end
     return list
@@ -77,7 +69,8 @@ local function flat_map(input, f)
     return all
 end
 
-local function copy_state(one)
+-- A copy of a state, for a callback.
+local function state_of(one)
     return thought.merged(one.state, {})
 end
 
@@ -107,10 +100,8 @@ kinds.generate = {
     root = true, scored = always "no",
     run = function(op, input, run)
         return flat_map(input, function(one)
-            local replies = run:query(op, op.prompt(copy_state(one), op.branches), op.responses,
-                one)
-            return extended(one.state,
-                updates_of(op, "parse", op.parse(copy_state(one), replies)), { one })
+            local replies = run:query(op, op.prompt(state_of(one), op.branches), op.responses, one)
+            return extended(op, "parse", one.state, op.parse(state_of(one), replies), { one })
         end)
     end,
 }
@@ -120,7 +111,7 @@ kinds.split = {
     root = true, scored = always "no",
     run = function(op, input)
         return flat_map(input, function(one)
-            return extended(one.state, updates_of(op, "split", op.split(copy_state(one))), { one })
+            return extended(op, "split", one.state, op.split(state_of(one)), { one })
         end)
     end,
 }
@@ -130,16 +121,15 @@ kinds.map = {
     root = true, scored = always "no",
     run = function(op, input)
         return flat_map(input, function(one)
-            return extended(one.state, { update_of(op, "map", op.map(copy_state(one))) }, { one })
+            return extended(op, "map", one.state, op.map(state_of(one)), { one }, true)
         end)
     end,
 }
 
--- Improves a thought by one query; returns a fresh thought.
+-- Improves a thought by one query; returns a list of one fresh thought.
 local function improved(op, run, one, prompt, parse)
-    local replies = run:query(op, prompt(copy_state(one)), 1, one)
-    return extended(one.state, { update_of(op, "parse", parse(copy_state(one), replies)) },
-        { one })[1]
+    local replies = run:query(op, prompt(state_of(one)), 1, one)
+    return extended(op, "parse", one.state, parse(state_of(one), replies), { one }, true)
 end
 
 kinds.improve = {
@@ -147,7 +137,7 @@ kinds.improve = {
     scored = always "no",
     run = function(op, input, run)
         return flat_map(input, function(one)
-            return { improved(op, run, one, op.prompt, op.parse) }
+            return improved(op, run, one, op.prompt, op.parse)
         end)
     end,
 }
@@ -168,7 +158,7 @@ kinds.aggregate = {
         if type(updates) == "table" and #updates == 0 and next(updates) ~= nil then
             updates = { updates }
         end
-        return extended(base, updates_of(op, "parse", updates), input)
+        return extended(op, "parse", base, updates, input)
     end,
 }
 
@@ -230,17 +220,17 @@ local function attempts_at(op, run, first)
     local current = thought.copy(first)
     for tried = 0, op.tries do
         if op.validate then
-            current.valid = op.validate(copy_state(current)) and true or false
+            current.valid = op.validate(state_of(current)) and true or false
         else
-            local replies = run:query(op, op.prompt(copy_state(current)), op.samples, current)
-            current.valid = op.parse(copy_state(current), replies) and true or false
+            local replies = run:query(op, op.prompt(state_of(current)), op.samples, current)
+            current.valid = op.parse(state_of(current), replies) and true or false
         end
         current.validated = true
         attempts[#attempts + 1] = current
         if current.valid or not op.improve or tried == op.tries then
             break
         end
-        current = improved(op, run, current, op.improve_prompt, op.improve_parse)
+        current = improved(op, run, current, op.improve_prompt, op.improve_parse)[1]
     end
     return attempts
 end
@@ -277,7 +267,7 @@ kinds.ground_truth = {
     run = function(op, input)
         local list = thought.copies(input)
         for _, one in ipairs(list) do
-            local ok, solved = pcall(op.test, copy_state(one)) -- a test that raises has failed
+            local ok, solved = pcall(op.test, state_of(one)) -- a test that raises has failed
             one.solved, one.compared = ok and solved and true or false, true
         end
         return list

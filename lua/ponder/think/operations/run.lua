@@ -83,25 +83,15 @@ end
 -------------------------------------------------------------------------------
 -- One operation
 
--- Waits for an operation and returns its output.
-function Run:output_of(id)
-    local step = self.steps[id]
-    while step.status ~= "done" do
-        step.waiting:wait()
-    end
-    return step.output
-end
-
-function Run:input_of(op)
+-- Waits for the predecessors of an operation and returns their output.
+function Run:await(op)
     local input = {}
     for _, id in ipairs(op.after) do
-        local output = self:output_of(id)
-        table.move(output, 1, #output, #input + 1, input)
-    end
-    local kind = kinds[op.type]
-    if #input == 0 and (#op.after == 0 and kind.root or kind.root_when_empty) then
-        input[1] = thought.fresh(thought.merged(self.g.start, {}))
-        input[1].node = self.root
+        local step = self.steps[id]
+        while step.status ~= "done" do
+            step.waiting:wait()
+        end
+        table.move(step.output, 1, #step.output, #input + 1, input)
     end
     return input
 end
@@ -125,9 +115,7 @@ end
 
 -- Calls an operation's `after` function, which may add to the graph.
 function Run:extend(op)
-    for _, id in ipairs(op.after) do
-        self:output_of(id)
-    end
+    self:await(op)
     local list = op.extend(self:result().operations)
     if type(list) ~= "table" then
         error(("operation %d (%s): after must return a list of operations (got %s)"):format(op.id,
@@ -149,10 +137,13 @@ function Run:check()
 end
 
 function Run:work(op)
-    local step = self.steps[op.id]
-    local input = self:input_of(op)
+    local step, kind, input = self.steps[op.id], kinds[op.type], self:await(op)
+    if #input == 0 and (#op.after == 0 and kind.root or kind.root_when_empty) then
+        input[1] = thought.fresh(thought.merged(self.g.start, {}))
+        input[1].node = self.root
+    end
     step.status = "running"
-    local output, more, code = kinds[op.type].run(op, input, self)
+    local output, more, code = kind.run(op, input, self)
     if not output then
         fail(more, code)
     end
@@ -172,20 +163,17 @@ function Run:begin(more)
         if not self.steps[id] then
             self.steps[id] = { status = "waiting", output = {}, queries = 0, responses = 0,
                 waiting = waiters.new "an operation" }
-            functions[#functions + 1] = function() self:perform(op) end
+            functions[#functions + 1] = function()
+                local function work() self:work(op) end
+                if op.extend then
+                    self:extend(op)
+                    return self:begin(work)
+                end
+                work()
+            end
         end
     end
     task.all(functions)
-end
-
-function Run:perform(op)
-    local function work() self:work(op) end
-    if op.extend then
-        self:extend(op)
-        self:begin(work)
-    else
-        work()
-    end
 end
 
 -------------------------------------------------------------------------------
@@ -244,9 +232,14 @@ end
 
 -------------------------------------------------------------------------------
 
--- The function `ask` for a model.
-local function model_asker(m, opts)
-    return function(prompt, n, returns)
+-- The function that makes queries: the user's, or one that asks the model.
+local function ask_of(opts)
+    if (opts.model == nil) == (opts.ask == nil) then
+        error(("operations.run: opts must have one of model and ask (got %s)"):format(
+            opts.model and "both" or "neither"), 4)
+    end
+    local m = opts.model and accounts.model("operations.run: opts.model", opts.model, 4)
+    return opts.ask or function(prompt, n, returns)
         local messages = type(prompt) == "table" and prompt
             or { { role = "user", content = prompt } }
         local reply, message, code = m:chat { messages = messages, n = n, returns = returns,
@@ -256,17 +249,6 @@ local function model_asker(m, opts)
         end
         return reply and reply.texts, message, code
     end
-end
-
-local function ask_of(opts)
-    if (opts.model == nil) == (opts.ask == nil) then
-        error(("operations.run: opts must have one of model and ask (got %s)"):format(
-            opts.model and "both" or "neither"), 4)
-    end
-    if opts.ask then
-        return opts.ask
-    end
-    return model_asker(accounts.model("operations.run: opts.model", opts.model, 4), opts)
 end
 
 -- Lets a run extend the graph. At the end the run keeps what became of it, and the graph is again

@@ -36,9 +36,9 @@ end
 ---@param from ponder.operations.Thought
 ---@return ponder.operations.Thought
 function thought.copy(from)
-    return { state = merged(from.state, {}), score = from.score, valid = from.valid,
-        solved = from.solved, scored = from.scored, validated = from.validated,
-        compared = from.compared, node = from.node }
+    local copy = options.merge({}, from)
+    copy.state, copy.parents = merged(from.state, {}), nil
+    return copy
 end
 
 ---@param thoughts ponder.operations.Thought[]

@@ -23,6 +23,7 @@ local function check_history(history, name)
     for i = 1, #history do
         options.argument(where, "history", history[i], "number", 3)
     end
+    return #history
 end
 
 local function clamp(x)
@@ -105,16 +106,16 @@ end
 ---@param history number[]
 ---@return number
 function act.improvement_rate(history)
-    check_history(history, "improvement_rate")
-    return #history < 2 and 0.0 or mean_difference(history, #history - 1)
+    local n = check_history(history, "improvement_rate")
+    return n < 2 and 0.0 or mean_difference(history, n - 1)
 end
 
 ---The last grade minus the first, at least 0.
 ---@param history number[]
 ---@return number
 function act.total_improvement(history)
-    check_history(history, "total_improvement")
-    return #history < 2 and 0.0 or math.max(0.0, history[#history] + 0.0 - history[1])
+    local n = check_history(history, "total_improvement")
+    return n < 2 and 0.0 or math.max(0.0, history[n] + 0.0 - history[1])
 end
 
 ---Estimates the steps from `current` to `target` at the rate so far, rounded up.
@@ -125,11 +126,11 @@ end
 function act.estimated_steps_remaining(current, target, history)
     options.argument("trm.act.estimated_steps_remaining", "current", current, "number")
     options.argument("trm.act.estimated_steps_remaining", "target", target, "number")
-    check_history(history, "estimated_steps_remaining")
+    local n = check_history(history, "estimated_steps_remaining")
     if current >= target then
         return 0
     end
-    local rate = #history < 2 and 0.0 or mean_difference(history, #history - 1)
+    local rate = n < 2 and 0.0 or mean_difference(history, n - 1)
     return rate > MIN_RATE and math.max(1, math.ceil((target - current) / rate)) or math.huge
 end
 
