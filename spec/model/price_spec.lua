@@ -3,6 +3,7 @@
 local fake = require "model_fake"
 local price = require "ponder.model.price"
 local shell = require "shell"
+local store = require "ponder.core.store"
 
 local NONE = function() return nil end
 local BUILT_IN = price.load(NONE, {})
@@ -184,6 +185,40 @@ describe("the built-in prices", function()
         local haiku, grok = BUILT_IN["anthropic:claude-haiku-5-5"], BUILT_IN["xai:grok-4.7"]
         check({ above = 100000, input = 5, output = 5, cache_read = 5 }, "haiku", haiku.long, haiku)
         check({ above = 200000, input = 2, output = 2, cache_read = 2 }, "grok", grok.long, grok)
+    end)
+
+    -- Who changes a price on purpose changes the date in the file's header and the sum here.
+    it("are those that were collected", function()
+        local lines = {}
+        local function add(place, value)
+            if type(value) == "table" then
+                for name, part in pairs(value) do
+                    add(place .. " " .. name, part)
+                end
+            else
+                lines[#lines + 1] = ("%s %s"):format(place, tonumber(value)
+                    and ("%.9g"):format(value) or value)
+            end
+        end
+        add("", BUILT_IN)
+        table.sort(lines)
+        assert.equal("370e2c1892eb67ec", store.sha256(table.concat(lines, "\n")):sub(1, 16))
+    end)
+end)
+
+describe("the price of a batch", function()
+    it("is the part of each rate that its table says, a half, or what is given", function()
+        local rates = { input = 8, output = 16, cache_read = 4, cache_write = 2,
+            cache_write_1h = 32, long = { above = 9, input = 80, output = 160 } }
+        for _, case in ipairs { { 0.5 }, { 0.25, 0.25 }, { 0.125, 0.25, 0.125 } } do
+            local part, given = case[1], case[3]
+            rates.batch = case[2]
+            assert.same({ input = 8 * part, output = 16 * part, cache_read = 4 * part,
+                cache_write = 2 * part, cache_write_1h = 32 * part, batch = case[2],
+                long = { above = 9, input = 80 * part, output = 160 * part } },
+                price.in_batch(rates, given))
+        end
+        assert.is_nil(price.in_batch(nil))
     end)
 end)
 
