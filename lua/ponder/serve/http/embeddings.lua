@@ -16,11 +16,7 @@ local MAX_TEXTS = 2048
 local function texts_of(given)
     local input = fields.required(given, "input")
     local list = type(input) == "string" and { input } or input
-    local is_list = type(list) == "table" and #list > 0 and #list <= MAX_TEXTS
-    for i = 1, is_list and #list or 0 do
-        is_list = is_list and type(list[i]) == "string" and list[i] ~= ""
-    end
-    if not is_list then
+    if not fields.are_texts(list, MAX_TEXTS, math.huge) or #list == 0 then
         error(fields.wrong("input", ("input must be a text, or a list of 1 to %d texts that are "
             .. "not empty"):format(MAX_TEXTS)), 0)
     end

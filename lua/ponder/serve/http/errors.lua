@@ -17,9 +17,10 @@ local errors = {}
 local TYPES = { [401] = "authentication_error", [403] = "permission_error",
     [404] = "not_found_error", [429] = "rate_limit_error" }
 
-function errors.new(status, code, message, param)
+function errors.new(status, code, message, param, retry_after)
     return { status = status, code = code, message = message, param = param,
-        type = TYPES[status] or status < 500 and "invalid_request_error" or "server_error" }
+        retry_after = retry_after, type = TYPES[status]
+            or status < 500 and "invalid_request_error" or "server_error" }
 end
 
 -- Status and code for the client, by the code that a policy or model failed with. The failed run

@@ -40,21 +40,17 @@ end
 ---@return table given `body` with the known fields only
 ---@return table params the others
 function fields.sort(body, known)
-    local params, wrong = {}, nil
+    local params = {}
     for name, value in pairs(body) do
         local kind = known[name]
         if value == json.null then
             body[name] = nil
         elseif not kind then
             body[name], params[name] = nil, value
-        elseif kind ~= type(value) and kind ~= "any" and (not wrong or name < wrong) then
-            wrong = name -- the first by name, since the order of pairs differs
+        elseif kind ~= type(value) and kind ~= "any" then
+            fail(name, ("%s must be a %s"):format(name, kind == "table" and "list or object"
+                or kind), "invalid_type")
         end
-    end
-    if wrong then
-        local kind = known[wrong]
-        fail(wrong, ("%s must be a %s"):format(wrong, kind == "table" and "list or object" or kind),
-            "invalid_type")
     end
     return body, params
 end
@@ -68,12 +64,6 @@ function fields.required(given, name)
     return value
 end
 
-local function fail_number(name, value, rule, problem)
-    local is_number = type(value) == "number"
-        and (rule.type == "number" or math.tointeger(value) ~= nil)
-    fail(name, ("%s %s"):format(name, problem), not is_number and "invalid_type" or nil)
-end
-
 ---Reads a number.
 function fields.number(given, name, rule)
     local value = given[name]
@@ -81,13 +71,17 @@ function fields.number(given, name, rule)
         return
     end
     local number, problem = options.check_value(value, rule)
-    return problem and fail_number(name, value, rule, problem) or number
+    if problem then
+        local is_number = type(value) == "number"
+            and (rule.type == "number" or math.tointeger(value) ~= nil)
+        fail(name, ("%s %s"):format(name, problem), not is_number and "invalid_type" or nil)
+    end
+    return number
 end
 
 ---Reads an integer.
 function fields.integer(given, name, min, max)
-    return given[name] ~= nil
-        and fields.number(given, name, { type = "integer", min = min, max = max }) or nil
+    return fields.number(given, name, { type = "integer", min = min, max = max })
 end
 
 -- Numbers that policies get in `params`.
@@ -108,36 +102,24 @@ local MAX_ITEMS = 1000 -- of another list or object
 local MAX_STOPS = 32
 local MAX_STOP_BYTES = 256
 
-local function is_longer(list, max)
+local function check_length(list, name, max)
     local count = 0
     for _ in pairs(list) do
         count = count + 1
         if count > max then
-            return true
+            fail(name, ("%s must have at most %d items"):format(name, max))
         end
-    end
-end
-
-local function check_length(list, name, max)
-    if is_longer(list, max) then
-        fail(name, ("%s must have at most %d items"):format(name, max))
     end
 end
 
 -- Checks the fields that only the policy reads.
 local function check_params(params)
-    local wrong
     for name, value in pairs(params) do
-        local rule = NUMBERS[name]
-        if rule and select(2, options.check_value(value, rule))
-            or type(value) == "table" and is_longer(value, MAX_ITEMS) then
-            wrong = (not wrong or name < wrong) and name or wrong -- the first by name
+        if NUMBERS[name] then
+            fields.number(params, name, NUMBERS[name])
+        elseif type(value) == "table" then
+            check_length(value, name, MAX_ITEMS)
         end
-    end
-    if wrong and NUMBERS[wrong] then
-        fields.number(params, wrong, NUMBERS[wrong])
-    elseif wrong then
-        check_length(params[wrong], wrong, MAX_ITEMS)
     end
 end
 
@@ -211,17 +193,6 @@ function fields.messages(list, name)
     return messages
 end
 
----The text of the last user message.
----@param messages {role: string, content: string}[]
-function fields.prompt(messages)
-    for i = #messages, 1, -1 do
-        if messages[i].role == "user" then
-            return messages[i].content
-        end
-    end
-    return ""
-end
-
 local NOWHERE = stops.new {}
 local TOOLS = { "tools", "tool_choice" }
 
@@ -276,7 +247,19 @@ function fields.converse(job, messages, system)
     if system then
         table.insert(messages, 1, { role = "system", content = system })
     end
-    job.fields.messages, job.fields.prompt = messages, fields.prompt(messages)
+    job.fields.messages, job.fields.prompt = messages, ""
+    for _, message in ipairs(messages) do -- the prompt is the last of the user's
+        job.fields.prompt = message.role == "user" and message.content or job.fields.prompt
+    end
+end
+
+---Whether a value is a list of up to `max` texts of 1 to `max_bytes` bytes.
+function fields.are_texts(list, max, max_bytes)
+    local are = type(list) == "table" and #list <= max and (#list > 0 or next(list) == nil)
+    for i = 1, are and #list or 0 do
+        are = are and type(list[i]) == "string" and list[i] ~= "" and #list[i] <= max_bytes
+    end
+    return are
 end
 
 ---Reads the sequences at which an answer stops.
@@ -287,13 +270,7 @@ function fields.stop(given, name)
     elseif type(list) == "string" then
         list = { list }
     end
-    local is_list = type(list) == "table" and #list <= MAX_STOPS
-        and (#list > 0 or next(list) == nil)
-    for i = 1, is_list and #list or 0 do
-        is_list = is_list and type(list[i]) == "string" and list[i] ~= ""
-            and #list[i] <= MAX_STOP_BYTES
-    end
-    if not is_list then
+    if not fields.are_texts(list, MAX_STOPS, MAX_STOP_BYTES) then
         fail(name, ("%s must be a string of 1 to %d bytes, or a list of at most %d of them")
             :format(name, MAX_STOP_BYTES, MAX_STOPS))
     end

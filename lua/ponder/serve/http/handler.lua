@@ -99,9 +99,8 @@ end }
 -- Waits in the queue for a permit; returns an error if none is free in time.
 local function wait_for_permit(self)
     if self.queued >= self.opts.max_queue then
-        local err = errors.new(429, "queue_full", "too many requests are waiting; try again later")
-        err.retry_after = 1
-        return err
+        return errors.new(429, "queue_full", "too many requests are waiting; try again later", nil,
+            1)
     end
     self.queued = self.queued + 1
     local wait <close> = setmetatable({ server = self }, Wait)
@@ -109,11 +108,8 @@ local function wait_for_permit(self)
         wait.permit = self.permits:acquire()
     end)
     wait.is_over = true
-    if not wait.permit then
-        local err = errors.new(429, "queue_timeout", "no slot was free in time; try again later")
-        err.retry_after = 5
-        return err
-    end
+    return not wait.permit and errors.new(429, "queue_timeout",
+        "no slot was free in time; try again later", nil, 5)
 end
 
 local Slot = { __close = function(slot)
@@ -289,11 +285,7 @@ end
 
 ---The error of new work while the server is draining.
 function Server:check_open()
-    if self.draining then
-        local err = errors.new(503, "draining", "the server is shutting down")
-        err.retry_after = 1
-        return err
-    end
+    return self.draining and errors.new(503, "draining", "the server is shutting down", nil, 1)
 end
 
 ---Checks a request to an endpoint before its body is read; returns the error, if any.
@@ -319,12 +311,6 @@ local PROBLEMS = { -- of ponder.core.http
     headers_too_large = { 431, "the headers exceed their limit of bytes" },
 }
 
-local function error_of_problem(code)
-    local err = errors.new(PROBLEMS[code][1], code, PROBLEMS[code][2])
-    err.retry_after = err.status == 429 and 1 or nil
-    return err
-end
-
 -- The request may name an absolute URI, whose host then counts instead of the header Host
 -- (RFC 9112, 3.2.2).
 local function split_uri(r)
@@ -339,7 +325,11 @@ function Server:dispatch(r)
     split_uri(r)
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
     r.error_body = endpoint and endpoint.error
-    local err = r.problem and error_of_problem(r.problem) or guard.origin(self.opts, r.headers)
+    local err = guard.origin(self.opts, r.headers)
+    if r.problem then
+        local status, message = table.unpack(PROBLEMS[r.problem])
+        err = errors.new(status, r.problem, message, nil, status == 429 and 1 or nil)
+    end
     if err then
         return self:refuse(r, err)
     elseif r.method == "OPTIONS" then

@@ -3,6 +3,7 @@
 local errors = require "ponder.serve.http.errors"
 local fields = require "ponder.serve.http.fields"
 local json = require "ponder.json"
+local options = require "ponder.base.options"
 local tools = require "ponder.serve.http.tools"
 
 local responses = {}
@@ -31,7 +32,7 @@ local function messages_of(list, find_item)
             item = find_item(id) or error(errors.new(404, "item_not_found",
                 ("input[%d]: the item %s %s"):format(i - 1, tostring(id), NOT_KEPT),
                 ("input[%d].id"):format(i - 1)), 0)
-        elseif tools.from_item(type(item) == "table" and item or {}) then
+        elseif kind == "function_call" or kind == "function_call_output" then
             item = tools.from_item(item)
         elseif kind ~= nil and kind ~= "message" and kind ~= "reasoning" then
             error(fields.wrong(("input[%d].type"):format(i - 1),
@@ -223,17 +224,16 @@ function Stream:finish(_, result)
     end
     self:close_item()
     for i, call in ipairs(result.tool_calls or {}) do
-        local item = call_item(self.job.id, i, call)
-        local arguments, at = item.arguments, { item_id = item.id, output_index = #self.output }
-        item.arguments, item.status = "", "in_progress"
-        self:event("response.output_item.added", { output_index = #self.output, item = item })
-        self:event("response.function_call_arguments.delta", { item_id = at.item_id,
-            output_index = at.output_index, delta = arguments })
-        self:event("response.function_call_arguments.done", { item_id = at.item_id,
-            output_index = at.output_index, arguments = arguments })
-        item.arguments, item.status = arguments, "completed"
-        self:event("response.output_item.done", { output_index = #self.output, item = item })
-        self.output[#self.output + 1] = item
+        local item, index = call_item(self.job.id, i, call), #self.output
+        self:event("response.output_item.added", { output_index = index,
+            item = options.merge(options.merge({}, item), { arguments = "",
+                status = "in_progress" }) })
+        self:event("response.function_call_arguments.delta", { item_id = item.id,
+            output_index = index, delta = item.arguments })
+        self:event("response.function_call_arguments.done", { item_id = item.id,
+            output_index = index, arguments = item.arguments })
+        self:event("response.output_item.done", { output_index = index, item = item })
+        self.output[index + 1] = item
     end
 end
 
