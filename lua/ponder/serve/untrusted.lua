@@ -298,10 +298,8 @@ end
 
 ---Calls a function of the script, within a task, whose budget, log and run apply to its calls.
 ---@param name string in the script's form
----@param arguments any[] data
 ---@param on_event? fun(name: string, ...) called for events of the function
 ---@return any ... its results, as data; or nil
----@return string? message
 ---@return "ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code SANDBOX: its process could not be
 ---  started, or has ended
 function Box:call(name, arguments, on_event)
@@ -333,9 +331,6 @@ function untrusted.missing()
 end
 
 ---Loads a script in its own process; call it within a task.
----@param script {text: string, name: string, form: string, arguments: any}
----@return ponder.untrusted.Box?
----@return string? message
 ---@return "SYNTAX"|"ERROR"|"STEPS"|"MEMORY"|"SANDBOX"|string|nil code
 function untrusted.open(script, opts)
     scheduler.check "untrusted.open"

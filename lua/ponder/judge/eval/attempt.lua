@@ -195,7 +195,6 @@ local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 ---  refused one of its calls; no other field but `spent` is set
 
 ---Runs a policy on an item.
----@param evaluation {question: fun(item: ponder.eval.Item): any}
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?}
 function attempt.perform(evaluation, job, limits)
     local run, item, failure = new_run(job, limits), job.item, nil

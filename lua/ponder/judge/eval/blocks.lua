@@ -128,7 +128,6 @@ function Blocks:run_of(record)
 end
 
 ---Iterates over the records of a policy's complete items.
----@return fun(): ponder.eval.Record?
 function Blocks:each(name)
     local runs, at, last = self.runs[name], table.unpack(self.range[name])
     return function()

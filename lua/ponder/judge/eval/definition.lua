@@ -180,7 +180,6 @@ function definition.samples_problem(list)
 end
 
 ---Checks an evaluation. An invalid definition raises; invalid data do not.
----@param given table the definition
 ---@param opts table of definition.CHOICE, checked; `scores`: only what scores answers is needed, so
 ---  no policy is made
 ---@param level integer the error level: 1 is this function

@@ -38,7 +38,6 @@ function estimate.is_binary(xs)
 end
 
 ---The number of clusters.
----@param clusters any[] of each score
 function estimate.count(clusters)
     local seen, count = {}, 0
     for _, cluster in ipairs(clusters) do
@@ -83,8 +82,6 @@ end
 
 ---The mean score with its interval: Wilson's for a share of independent items, that of
 ---stats.clustered_share for one of items in clusters, else Student's with the CR1 standard error.
----@param xs number[] scores
----@param clusters any[] of each score
 function estimate.mean(xs, clusters)
     if not xs[1] then
         return { method = "none" }
@@ -145,8 +142,6 @@ end
 ---The difference of pairs of scores: Newcombe's interval and McNemar's exact test for binary scores
 ---of independent items, those of stats.clustered_difference for few items and for clusters, else
 ---those of `paired`.
----@param ys number[] in the same runs
----@param items any[] of each run
 function estimate.difference(xs, ys, clusters, items)
     local result = { method = "none" }
     local count = estimate.count(clusters)
@@ -194,7 +189,6 @@ end
 ---@field p95 number
 
 ---@param xs number[] gets sorted
----@return ponder.eval.Amounts? nil for an empty list
 function estimate.amounts(xs)
     if not xs[1] then
         return nil
@@ -207,7 +201,6 @@ end
 
 ---The cost of a right answer: the ratio of all costs to all scores, with a bootstrap interval.
 ---@param costs number[] sums of independent clusters
----@param scores number[] likewise
 ---@return ponder.eval.Figure figure with seed and replicates; infinite ratios are nil
 function estimate.cost_per_right(costs, scores, seed)
     if not costs[1] then

@@ -98,7 +98,6 @@ end
 local MAX_EXACT = 200 -- expected pairs that differ; with more, the normal approximation will do
 
 ---How many items show a true difference with a probability of 80 %.
----@param delta number the difference
 ---@param variance number of the difference of one item
 ---@param method? string as of ponder.eval.Difference, default McNemar's
 ---@param alpha? number level of the test, default 0.05

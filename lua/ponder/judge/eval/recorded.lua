@@ -122,7 +122,6 @@ end
 
 ---Reads an evaluation, each policy and each run once.
 ---@param path string a log, or a name that ends in .json
----@return ponder.eval.Meta? meta
 ---@return ponder.eval.Record[]|string records, or a message
 function recorded.read(path)
     local ok, meta, records, code = pcall(path:find "%.json$" and from_json or from_log, path)
@@ -149,7 +148,6 @@ function recorded.read(path)
 end
 
 ---The records to reuse, by key: those that neither failed nor were stopped.
----@return table<string, ponder.eval.Record>
 function recorded.good(records)
     local known = {}
     for _, record in ipairs(records) do
@@ -173,10 +171,7 @@ end
 
 ---Scores recorded answers again, and those of the curves, with the scorers and targets of a file;
 ---makes and runs no policy.
----@param given table the evaluation
 ---@param directory string the base of relative names of data files
----@param call_seed integer? of the evaluation
----@param level integer the error level
 ---@return ponder.eval.Evaluation? evaluation without `curves` if their answers are not recorded
 ---@return ponder.eval.Record[]|string scored those with an item; or a message
 ---@return integer? gone items that the others have

@@ -58,7 +58,6 @@ end
 
 ---Adds a record.
 ---@param place integer 1 to `count`
----@param encoded string its JSON
 function Spool:put(place, encoded)
     self.places[place] = encoded
     if self.is_writable and #encoded >> LENGTH_BITS == 0 then

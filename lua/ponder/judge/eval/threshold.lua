@@ -62,8 +62,6 @@ local function read_figure(text)
 end
 
 ---Parses a threshold.
----@return ponder.eval.Threshold?
----@return string? message one line
 function threshold.parse(text)
     local figure, operator, number = text:match "^%s*(.-)%s*([<>=]=?)%s*([^%s<>=]+)%s*$"
     local limit = number and tonumber((number:gsub("%%$", "")))
@@ -98,7 +96,6 @@ local function figure_of(one, policy)
 end
 
 ---Tests a threshold.
----@return {text: string, value: number?, met: boolean}
 function threshold.test(one, policies)
     for _, policy in ipairs(policies) do
         if policy.name == one.policy then

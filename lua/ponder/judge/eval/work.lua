@@ -162,7 +162,6 @@ end
 
 ---Whether the budget in force is spent. The log records it, since runs may be played in another
 ---order.
----@param name string of the record
 function work.is_spent(name)
     local budget = budgets.current()
     return budget ~= nil and budget.limited and log.record(name, nil, budgets.spent) ~= nil
@@ -230,7 +229,6 @@ function Work:run()
 end
 
 ---Ends it early: what is in flight is left out.
----@param why "timeout"|"interrupted"
 function Work:stop(why)
     self.cut = why
     for worker, job in ipairs(self.in_flight) do

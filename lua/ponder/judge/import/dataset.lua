@@ -65,10 +65,8 @@ local function first_field(names, rows)
     end
 end
 
----@param path string of the file
 ---@param reference string its name for the evaluation, relative to that
 ---@return string? lua an evaluation, without the comment at its head
----@return string[]|string notes; or what is wrong
 return function(path, reference)
     local rows, message = sets.load(path)
     if not rows or type(rows[1]) ~= "table" then

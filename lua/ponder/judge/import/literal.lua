@@ -29,7 +29,6 @@ end
 local Code = {}
 
 ---Lua code among values. (Not a table with a certain field: those are of files, and data.)
----@param source string an expression
 function literal.code(source)
     return setmetatable({ source = source }, Code)
 end

@@ -35,7 +35,6 @@ local function read_class(source, at)
 end
 
 ---Converts a pattern. Lookaround, named groups, Unicode escapes and flags are refused.
----@return string? pattern
 ---@return string? message what of it POSIX lacks
 return function(source)
     local out, at = {}, 1

@@ -514,8 +514,6 @@ function Promptfoo:grader(kind, field, defaults, fallback)
 end
 
 ---Converts a configuration.
----@param source string YAML or JSON
----@param path string of its file, for messages
 ---@param directory string to which its files are relative
 ---@return string? lua an evaluation, without the comment at its head
 ---@return string[]|string notes what is not carried over, one line each; or what is wrong

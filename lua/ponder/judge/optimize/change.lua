@@ -83,8 +83,6 @@ local function step(value, range, random)
 end
 
 ---A change of one part of a candidate.
----@param ticket SearchPolicyTicket of pareto
----@param outcomes ponder.optimize.Outcome[] of its items
 ---@return {prompts: table, options: table, change: string, part: string}?
 function change.reflect(self, candidate, ticket, outcomes)
     local part = self.subject.parts[ticket.part] or self.subject.parts[1]

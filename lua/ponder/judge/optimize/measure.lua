@@ -70,7 +70,6 @@ end
 
 ---Runs a child on its minibatch, and says whether it is better there than each parent.
 ---@param parents ponder.optimize.Candidate[] which ran on the minibatch
----@param places integer[] of the minibatch
 function measure.gate(self, child, parents, places)
     measure.run(self, child, places)
     for _, parent in ipairs(parents) do

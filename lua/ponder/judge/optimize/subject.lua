@@ -127,8 +127,6 @@ end
 ---The policy of a candidate.
 ---@param candidate {prompts: table<string, string>, options: table<string, any>, hash: string?}
 ---@param items ponder.eval.Item[] a prompt must fit one of them
----@return ponder.eval.Policy?
----@return string? message why it cannot be used
 function Subject:policy(candidate, items)
     local ok, made = pcall(make, self, candidate.prompts, candidate.options, items)
     if not ok then
@@ -198,7 +196,6 @@ function subject.new(name, value, prompts, ranges)
 end
 
 ---A hash of a candidate's prompts and options.
----@param candidate {prompts: table, options: table}
 function subject.hash(candidate)
     local parts = {}
     for _, field in ipairs { "prompts", "options" } do
@@ -241,8 +238,6 @@ return prompts
 ]]
 
 ---The prompt file with a candidate's prompts.
----@param candidate {prompts: table<string, string>}
----@param header string[] lines of a comment
 ---@return string? text nil: it has no prompts
 function Subject:file(candidate, header)
     local lines, texts = {}, {}

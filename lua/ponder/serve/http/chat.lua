@@ -25,7 +25,6 @@ local MAX_CHOICES = 128
 ---@field include_usage boolean?
 
 ---Reads a request's body; raises a ponder.serve.Error.
----@param server ponder.serve.Server whose policies may be asked
 function chat.read(body, server)
     local given, job = fields.job(body, KNOWN, SHAPE_FIELDS, server)
     local request = job.fields
@@ -59,7 +58,6 @@ local function frame(job, kind)
 end
 
 ---The body of a reply that is not a stream.
----@param job ponder.serve.Job with id and created
 function chat.whole(job, results, spent)
     local body = frame(job, "chat.completion")
     body.choices = json.array { false } -- room for the usual one
@@ -85,7 +83,6 @@ end
 ---@class ponder.serve.Stream writes what happens to a request as the events of a stream
 
 ---Makes the writer of a stream's events.
----@param send fun(text: string)
 function chat.stream(job, send)
     return {
         open = function(_)

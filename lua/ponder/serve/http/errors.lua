@@ -42,7 +42,6 @@ local OF_SERVER = { ERROR = true, NO_MODEL = true, NO_PRICE = true, BAD_PROMPT =
     NO_PROMPT = true }
 
 ---What a client is told about a failed policy: its own message, else only the code.
----@param policy string its name
 function errors.text_of_policy(policy, failure)
     local code = failure.code
     local own = failure.is_own and not OF_SERVER[code] and failure.message
@@ -51,7 +50,6 @@ function errors.text_of_policy(policy, failure)
 end
 
 ---Makes the error of a failed policy.
----@param policy string its name
 function errors.of_policy(policy, failure)
     local known = BY_CODE[failure.code]
     local err = errors.new(known and known[1] or 500, known and known[2] or failure.code:lower(),

@@ -37,8 +37,6 @@ end
 ---Sorts the fields of a body into those that an endpoint knows and the others; null is absent.
 ---@param body table changed
 ---@param known table<string, "string"|"boolean"|"table"|"number"|"any"> types by name
----@return table given `body` with the known fields only
----@return table params the others
 function fields.sort(body, known)
     local params = {}
     for name, value in pairs(body) do
@@ -156,7 +154,6 @@ function fields.text(content, where, ...)
 end
 
 ---Checks the form of a reply that a client asks for; the policy gets it as the client sent it.
----@param name string of the field
 function fields.format(format, name)
     local _, problem, mistake = schema.format(format)
     if problem then
@@ -170,7 +167,6 @@ local ROLES = { system = "system", developer = "system", user = "user", assistan
     tool = "tool" }
 
 ---Reads the messages of a conversation; drops the reasoning of earlier answers.
----@param name string of the field
 function fields.messages(list, name)
     if type(list) ~= "table" or #list == 0 then
         fail(name, name .. " must be a non-empty list of messages", "invalid_type")
@@ -220,8 +216,6 @@ end
 ---@param body table changed
 ---@param known table<string, string> see fields.sort
 ---@param shape_fields string[] see fields.refuse
----@param server ponder.serve.Server whose policies may be asked
----@return table given the known fields
 function fields.job(body, known, shape_fields, server)
     local given, params = fields.sort(body, known)
     local policy = server:find(fields.required(given, "model"))
@@ -242,7 +236,6 @@ end
 
 ---Adds a conversation to a job.
 ---@param messages {role: string, content: string}[] changed
----@param system? string comes first
 function fields.converse(job, messages, system)
     if system then
         table.insert(messages, 1, { role = "system", content = system })

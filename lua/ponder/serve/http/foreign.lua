@@ -12,7 +12,6 @@ local PER_BYTE = 4
 ---The value of a text that somebody else has sent. NaN and numbers out of range, which JSON lacks
 ---and which could not be sent back or logged, are refused.
 ---@return any value nil on failure
----@return string? message
 ---@return "BAD_JSON"|"TOO_DEEP"|"TOO_LARGE"? code TOO_LARGE: it takes too much memory for its text
 function foreign.decode(text)
     return json.decode(text, { finite = true,

@@ -50,7 +50,6 @@ function guard.read_keys(text)
 end
 
 ---Whether two texts are equal, in a time independent of where they differ.
----@param a string the secret
 function guard.is_equal(a, b)
     local difference = #a ~ #b
     for i = 1, #a do
@@ -93,8 +92,6 @@ end
 
 ---Refuses requests that a browser sent for a page of another origin, or that name another host
 ---(DNS rebinding).
----@param opts {keys: table?, cors: string[]?, address: string}
----@param headers table<string, string>
 function guard.origin(opts, headers)
     if headers.host == opts.address and not headers.origin then
         return
@@ -118,7 +115,6 @@ function guard.is_origin(text)
     return text == "*" or text:find "^%l[%w+.-]*://[^/%s]+$" ~= nil
 end
 
----@param opts {cors: string[]?}
 function guard.allowed_origin(opts, origin)
     for _, allowed in ipairs(opts.cors or NONE) do
         if allowed == origin or allowed == "*" then
@@ -129,8 +125,6 @@ function guard.allowed_origin(opts, origin)
 end
 
 ---Adds the headers that let a page of an allowed origin read the answer.
----@param opts {cors: string[]?}
----@param headers table<string, string>
 ---@param list string[] changed
 function guard.add_cors(opts, headers, list)
     if guard.allowed_origin(opts, headers.origin) then

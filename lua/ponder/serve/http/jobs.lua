@@ -85,7 +85,6 @@ end
 
 ---Runs a job; waits until its last run has ended. Cancelled with its task.
 ---@param stream ponder.serve.Stream? nil: nothing is sent before the end
----@return ponder.serve.Result[]? results one for each choice
 function jobs.run(job, stream, opts)
     if job.n == 1 then -- the usual case needs no task of its own
         local result, err, spent = choose(job, 1, stream, opts)

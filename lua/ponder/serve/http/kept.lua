@@ -42,7 +42,6 @@ local function drop_oldest(shelf)
 end
 
 ---Keeps an answer, in place of the oldest ones if there are too many.
----@param body table the response
 ---@param messages {role: string, content: string}[] the conversation with the answer
 function Kept:add(key, body, messages)
     local answer = { id = body.id, text = json.encode(body), messages = messages, items = {} }
@@ -67,7 +66,6 @@ function Kept:answer(key, id)
     return shelf_of(self, key).by_id[id]
 end
 
----@return table? item of the output of an answer
 function Kept:item(key, id)
     return shelf_of(self, key).items[id]
 end

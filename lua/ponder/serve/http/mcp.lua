@@ -185,7 +185,6 @@ function Mcp:post(server, r, key)
 end
 
 ---Answers a request to /mcp.
----@param key table? that the client sent
 function Mcp:handle(server, r, key)
     local has_sessions = r.headers["mcp-protocol-version"] ~= protocol.STATELESS
     if r.method == "DELETE" and has_sessions then

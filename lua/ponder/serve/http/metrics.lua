@@ -54,8 +54,6 @@ end
 local function new_counter() return { sum = 0 } end
 
 ---Adds to a counter.
----@param a string|integer its first label
----@param b? string|integer its second label
 function Metrics:add(name, amount, a, b)
     local one = series(self[name], new_counter, a, b)
     one.sum = one.sum + amount

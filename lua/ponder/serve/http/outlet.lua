@@ -19,7 +19,6 @@ local WAIT = "the client of a stream"
 local Outlet = {}
 Outlet.__index = Outlet
 
----@param id integer of a request whose answer has begun
 function outlet.new(http, id)
     return setmetatable({ http = http, id = id, at = scheduler.clock(), first = nil,
         is_busy = false, room = waiters.new(WAIT) }, Outlet)

@@ -196,13 +196,7 @@ end
 ---@field max_calls_per_request integer?
 
 ---Calls a policy, as a run of its own whose log has the request.
----@param fields table of ponder.serve.Request
 ---@param sink table receives the deltas: see ponder.serve.http.request
----@param seed? integer of the run
----@param labels? table<string, string|integer> of the run
----@return ponder.serve.Result? result
----@return ponder.serve.Failure? failure
----@return ponder.task.Spent spent
 function policies.call(policy, fields, sink, limits, seed, labels)
     local input = scheduler.tape() and json.encode(fields) or nil
     local request = requests.new(fields, sink)

@@ -116,7 +116,6 @@ local function ended(job, output, result, spent)
 end
 
 ---The conversation with its answer, for later requests.
----@param body table the response
 ---@return {role: string, content: string}[]? messages nil: it is not to be kept
 function responses.conversation(job, body)
     local texts, calls = {}, {}

@@ -9,7 +9,6 @@ local stops = {}
 local Stops = {}
 Stops.__index = Stops
 
----@param sequences string[] not empty texts
 function stops.new(sequences)
     return setmetatable({ sequences = sequences }, Stops)
 end

@@ -214,7 +214,6 @@ end
 ---@param on_progress? fun(done: number, total: number?, message: string?)
 ---@param headers? table<string, string> over HTTP
 ---@return table? result
----@return string? message
 ---@return string? code TIMEOUT; SERVER (a JSON-RPC error); BAD_REPLY; those of the connection
 ---@return integer? rpc the code of a JSON-RPC error
 function Client:request(method, params, timeout_ms, on_progress, headers)
@@ -301,7 +300,6 @@ local function schema_mistake(tool)
 end
 
 ---Lists the server's tools.
----@param max integer length of the list
 ---@return table[]? tools in the protocol's form
 function Client:list_tools(max)
     local tools, cursor = json.array {}, nil

@@ -32,7 +32,6 @@ local function collect(schema, path, depth, found)
 end
 
 ---Finds the arguments of a tool that headers repeat.
----@param schema any inputSchema
 ---@return table<string, string[]> paths of names, by header
 function mirror.paths(schema)
     return collect(schema, {}, 0, {})
@@ -49,8 +48,6 @@ local function as_text(value)
 end
 
 ---Makes the headers of a call.
----@param paths table<string, string[]>
----@return table<string, string>
 function mirror.headers(paths, arguments)
     local headers = {}
     for header, path in pairs(paths) do

@@ -23,10 +23,7 @@ local Pipe = {}
 Pipe.__index = Pipe
 
 ---@param opts table checked: command, env, cwd, log
----@param label string of the server, for messages
 ---@param receive fun(message: any): boolean false: it is not JSON-RPC
----@return ponder.mcp.Pipe?
----@return string? message
 ---@return string? code NOT_FOUND, SPAWN
 function pipe.open(opts, label, receive)
     local started, message, code = child.start(opts, protocol.MAX_MESSAGE)
@@ -90,8 +87,6 @@ end
 Pipe.notify = Pipe.send
 
 ---Sends a request and waits for `call.reply`.
----@return boolean? answered
----@return string? failure
 ---@return string? code LOST, BAD_REPLY, TOO_LARGE, CLOSED
 function Pipe:exchange(message, call)
     if self.child.core then

@@ -73,7 +73,6 @@ function server.new(opts)
 end
 
 ---The name of the policy that a request calls, for metrics.
----@param params any of tools/call
 ---@return string name "mcp" if there is no such policy
 function Server:policy_name(params)
     local policy = type(params) == "table" and self.by_name[params.name]
@@ -89,7 +88,6 @@ end
 local Session = {}
 Session.__index = Session
 
----@param send fun(message: table)
 function Server:session(send)
     return setmetatable({ server = self, send = send, running = {} }, Session)
 end
@@ -388,7 +386,6 @@ function Session:cancel(id)
 end
 
 ---Handles a message. Each request is answered in its own task.
----@param message any decoded JSON
 ---@param send? fun(message: table) sends its answer and notifications; default the session's
 ---@return ponder.task.Handle? handle of the task of a request
 function Session:receive(message, send)

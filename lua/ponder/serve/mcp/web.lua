@@ -32,10 +32,7 @@ local Web = {}
 Web.__index = Web
 
 ---@param opts table checked: url, headers
----@param label string of the server, for messages
 ---@param receive fun(message: any): boolean false: it is not JSON-RPC
----@return ponder.mcp.Web?
----@return string? message
 ---@return string? code BAD_REQUEST
 function web.open(opts, label, receive)
     local given = {}
@@ -144,8 +141,6 @@ local function resume(self, result, call, on_event)
 end
 
 ---Sends a request and waits for `call.reply`.
----@return boolean? answered
----@return string? failure
 ---@return string? code of ponder.core.net; AUTH, NO_SESSION, SERVER, BAD_REQUEST, BAD_REPLY
 function Web:exchange(message, call)
     local invalid

@@ -176,8 +176,6 @@ end
 
 ---Names the budgets in force, for all processes. A resumed run gives them the same names: it begins
 ---the same jobs in the same order, also those that its log answers.
----@param map string the id of the queue object
----@param job integer number of the job that begins
 function shared.name(map, job)
     for depth, one in ipairs(budgets.all()) do
         one.shared_as = one.shared_as or ("budget:%s.%d.%d"):format(map, job, depth - 1)
@@ -320,7 +318,6 @@ function Shared:about()
 end
 
 ---Makes the budget of this process that arrived with a job.
----@param about table from Shared:about
 function shared.of(about, client, lease_ms)
     local budget = budgets.new(options.pick(about, LIMITS))
     shared.back(budget, client, about.key, lease_ms, about.at_least)

@@ -57,7 +57,6 @@ end
 
 ---The functions of a worker: `attempt` if the script returns an evaluation, else the script's own
 ---value.
----@param chunk fun(flags: table): any the script
 function remote.functions(chunk)
     local value, by_flags = chunk {}, {}
     if type(value) ~= "table" or type(value.policies) ~= "table" or value.data == nil then
@@ -86,7 +85,6 @@ local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
 
 ---Opens the queue of the flag --workers, whose workers then perform the attempts of an evaluation.
 ---@param given table flags
----@param path string of the evaluation
 ---@param sent string[] names of the flags that their file is run with
 ---@param opts ponder.eval.RunOptions changed
 function remote.open(given, path, sent, opts)

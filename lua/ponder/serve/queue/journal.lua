@@ -24,7 +24,6 @@ local journal = {}
 
 local by_run = setmetatable({}, { __mode = "k" }) -- the journals, by the runs of their jobs
 
----@param prefix string of the queue's keys
 ---@param on_trouble fun(message: string?, waited_s: number) see redis.persist
 function journal.new(client, prefix, id, on_trouble)
     return { client = client, prefix = prefix, id = id, on_trouble = on_trouble, replies = nil }

@@ -85,7 +85,6 @@ local function sweep(self)
 end
 
 ---Forgets workers.
----@param ... string names
 function keeper.forget(self, ...)
     self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers",
         self.prefix .. "computing" }, FORGET_MS, ...)

@@ -21,9 +21,6 @@ local function reason(message)
     return (message:gsub("^.-json%.encode: ", ""))
 end
 
----@param item any a JSON value
----@return string? text JSON
----@return string? message
 ---@return string? code "BAD_ITEM", "TOO_LARGE"
 function payload.item(item)
     local ok, text = pcall(json.encode, item == nil and json.null or item)
@@ -89,7 +86,6 @@ end
 ---Reads a job.
 ---@param fields table<string, string> of its entry in the stream
 ---@param prefix string of the keys of budgets of the queue
----@return ponder.queue.Spec? spec
 ---@return any item nil for null; or why the job cannot be read
 function payload.job(fields, prefix)
     if not payload.is_id(fields.id) or not payload.is_id(fields.map) then

@@ -55,7 +55,6 @@ local function fingerprint(path, text)
 end
 
 ---A script whose functions run elsewhere (ponder.serve.untrusted).
----@param functions table<string, function>
 function script.of(path, functions)
     return { path = path, functions = functions,
         code = fingerprint(path, (files.read(path, "script"))) }
@@ -64,8 +63,6 @@ end
 ---Loads a script: runs it and takes the functions of the table that it returns.
 ---@param functions_of? fun(chunk: function, path: string): any gets the functions of a script that
 ---returns something else
----@return ponder.queue.Script?
----@return string? message
 ---@return string? code "UNREADABLE", "BAD_SCRIPT"
 function script.load(path, functions_of)
     local chunk, message, code = files.load(path, "script")

@@ -269,7 +269,6 @@ function status.drop(client, name, letter)
 end
 
 ---Drops the jobs for a version of the script; whoever awaits them gets an error.
----@param version string its code
 function status.drop_version(client, name, version)
     local failure, count = payload.failure("the job was dropped, with all for its version of the "
         .. "script", "CANCELLED"), 0

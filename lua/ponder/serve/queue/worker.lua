@@ -123,8 +123,6 @@ local function make_group(self)
 end
 
 ---Calls `f()`; if Redis has lost the group, makes it and calls `f()` again.
----@param f fun(): any, string?, string?
----@return any ... the results of `f`
 function Worker:with_group(f)
     local reply, message, code = f()
     if reply == nil and code == "REDIS" and message:find("NOGROUP", 1, true) then
@@ -365,7 +363,6 @@ end
 
 ---Takes a job: starts it, or has it wait until it is alone.
 ---@param spared integer? of a job that has come back: deliveries that were not attempts
----@param fields string[] of the stream's entry
 function Worker:take(entry, deliveries, spared, fields)
     local job = { entry = entry, attempt = deliveries - (spared or 0), spared = spared,
         fields = moves.fields(fields), taken_at = scheduler.clock() }

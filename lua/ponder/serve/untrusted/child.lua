@@ -49,8 +49,6 @@ end
 -- Requests to the parent
 
 ---Reads a file below a directory that --allow-read names.
----@return string? text
----@return string? message
 ---@return string? code "DENIED", "NOT_FOUND"
 local function read(path)
     options.argument("read", "path", path, "string")
@@ -61,7 +59,6 @@ end
 ---Sends a request to a server that --allow-net names.
 ---@param opts? {method: string?, headers: table?, body: string?, timeout_ms: integer?}
 ---@return {status: integer, headers: table<string, string>, body: string}?
----@return string? message
 ---@return string? code "DENIED", those of the network: "TIMEOUT"...
 local function fetch(url, opts)
     opts = opts == nil and {} or opts
@@ -72,9 +69,7 @@ local function fetch(url, opts)
 end
 
 ---Runs a tool that --allow-tool names, in the parent process.
----@param arguments any data
 ---@return any result data; or nil
----@return string? message
 ---@return string? code "DENIED", "ERROR"
 local function tool(name, arguments)
     options.argument("tool", "name", name, "string")
@@ -82,7 +77,6 @@ local function tool(name, arguments)
     return answer.result, answer.message, answer.code
 end
 
----@return table env for the script
 local function environment()
     local env, date, started = pure.environment(), os.date, parent.now()
     env.coroutine = options.merge({}, coroutine)

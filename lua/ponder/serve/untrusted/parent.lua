@@ -64,7 +64,6 @@ end
 
 ---Sends a request to the parent and waits for the answer.
 ---@param kind "chat"|"read"|"fetch"|"tool"|"process"
----@param request table data
 function parent.ask(kind, request)
     local t, call = scheduler.check("ponder." .. kind), current()
     local text = encode(call, kind, request)
@@ -76,7 +75,6 @@ function parent.ask(kind, request)
 end
 
 ---Sends an event to the parent; does not wait.
----@param ... any data
 function parent.send_event(name, ...)
     local call = current()
     local text = encode(call, name, json.array { ... })
@@ -106,7 +104,6 @@ function parent.perform(payload, memory_mb, seconds, max_bytes)
     return text:sub(2)
 end
 
----@return integer seconds since 1970
 function parent.time()
     return time
 end

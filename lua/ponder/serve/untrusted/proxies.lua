@@ -93,7 +93,6 @@ end
 
 ---Makes functions by name.
 ---@param box ponder.untrusted.Box of the form "functions"
----@return table<string, function>
 function proxies.functions(box)
     local functions = {}
     for _, name in ipairs(strings_of(type(box.about) == "table" and box.about.functions)) do

@@ -270,9 +270,7 @@ end
 local KINDS = { chat = chat, read = read, fetch = fetch, process = process, tool = tool }
 
 ---Carries a request out, if it is allowed; within a task.
----@param request table from the script's process
 ---@param await_room fun(call: table) waits before a large read
----@param call table its argument
 function requests.perform(self, request, await_room, call)
     local what = type(request.what) == "string" and foreign.decode(request.what)
     local kind = KINDS[request.kind]
