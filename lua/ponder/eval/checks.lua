@@ -78,7 +78,11 @@ local function find_json(given, schema)
     return false, problem
 end
 
-local function contains(fold, some)
+---Makes a check of which parts of a list, or which one, a text contains.
+---@param fold fun(text: string): string
+---@param some? boolean one of them will do
+---@package
+function checks.contains(fold, some)
     return function(given, value)
         given = fold(given)
         local missing
@@ -93,9 +97,10 @@ end
 
 -- By type: of the answer as text, `value`, the check, the scorer's options, the item and what the
 -- run took, whether it holds, or nil; why not; a code.
-local KINDS = { contains = contains(tostring), icontains = contains(string.lower),
-    contains_all = contains(tostring), icontains_all = contains(string.lower),
-    contains_any = contains(tostring, true), icontains_any = contains(string.lower, true) }
+local KINDS = { contains = checks.contains(tostring), icontains = checks.contains(string.lower),
+    contains_any = checks.contains(tostring, true),
+    icontains_any = checks.contains(string.lower, true) }
+KINDS.contains_all, KINDS.icontains_all = KINDS.contains, KINDS.icontains
 
 function KINDS.equals(given, value)
     local decoded = type(value) == "table" and json.decode(given)
@@ -107,12 +112,18 @@ function KINDS.starts_with(given, value)
     return given:sub(1, #text.of(value)) == text.of(value), "does not begin with " .. text.of(value)
 end
 
-function KINDS.regex(given, value)
-    local expression, message = regex.new(text.of(value), false)
+---Whether a text matches a POSIX extended expression; or nil and what is wrong with that.
+---@package
+function checks.matches(given, pattern, ignore_case)
+    local expression, message = regex.new(pattern, ignore_case or false)
     if not expression then
-        return nil, ("the pattern %s: %s"):format(options.show(value), message), "NO_TARGET"
+        return nil, ("the pattern %s: %s"):format(options.show(pattern), message), "NO_TARGET"
     end
-    return expression:matches(given), "does not match " .. text.of(value)
+    return expression:matches(given), "does not match " .. pattern
+end
+
+function KINDS.regex(given, value)
+    return checks.matches(given, text.of(value))
 end
 
 function KINDS.is_json(given, schema)

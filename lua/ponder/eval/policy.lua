@@ -63,11 +63,9 @@ local function check_ensemble(where, opts, level)
                 and "does not go together with" or "needs"), level + 1)
         end
     end
-    if opts.reward then
-        if opts.extract or opts.normalize then
-            error(("%s: opts.%s does not go together with opts.reward"):format(where,
-                opts.extract and "extract" or "normalize"), level + 1)
-        end
+    if opts.reward and (opts.extract or opts.normalize) then
+        error(("%s: opts.%s does not go together with opts.reward"):format(where,
+            opts.extract and "extract" or "normalize"), level + 1)
     end
     local problem = opts.reward and rules.best_problem(opts) or not opts.reward and
         (rules.needs_samples(opts) or opts.n == 1 and opts.concurrency

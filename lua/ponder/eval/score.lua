@@ -31,7 +31,6 @@ local checks = require "ponder.eval.checks"
 local json = require "ponder.json"
 local judge = require "ponder.judge.eval.judge"
 local options = require "ponder.base.options"
-local regex = require "ponder.core.regex"
 local schemas = require "ponder.model.schema"
 local text = require "ponder.judge.eval.text"
 
@@ -153,14 +152,7 @@ end)
 
 define_with_target("contains", { case = { type = "boolean", default = false } },
     function(opts, _, answer, target)
-        local fold = opts.case and text.of or function(value) return text.of(value):lower() end
-        local given = fold(answer)
-        for _, part in ipairs(type(target) == "table" and target or { target }) do
-            if not given:find(fold(part), 1, true) then
-                return false, "does not contain " .. text.of(part)
-            end
-        end
-        return true
+        return checks.contains(opts.case and tostring or string.lower)(text.of(answer), target)
     end)
 
 -------------------------------------------------------------------------------
@@ -194,17 +186,6 @@ end)
 -------------------------------------------------------------------------------
 -- Patterns
 
-local compiled = setmetatable({}, { __mode = "v" })
-
-local function compile(pattern, ignore_case)
-    local key = (ignore_case and "i" or "-") .. pattern
-    local message
-    if not compiled[key] then
-        compiled[key], message = regex.new(pattern, ignore_case)
-    end
-    return compiled[key], message and ("the pattern %s: %s"):format(options.show(pattern), message)
-end
-
 define("regex", {
     pattern = { type = "string" },
     ignore_case = { type = "boolean", default = false },
@@ -214,18 +195,11 @@ define("regex", {
         return nil, "expected a pattern, as option or target (got " .. options.show(pattern) .. ")",
             "NO_TARGET"
     end
-    local expression, message = compile(pattern, opts.ignore_case)
-    if not expression then
-        return nil, message, "NO_TARGET"
-    end
-    local right = expression:matches(text.of(answer))
-    return right, not right and "does not match " .. pattern or nil
+    local right, why, code = checks.matches(text.of(answer), pattern, opts.ignore_case)
+    return right, not right and why or nil, code
 end, function(opts)
-    local expression, message
-    if opts.pattern then
-        expression, message = compile(opts.pattern, opts.ignore_case)
-    end
-    return not expression and message or nil
+    local holds, message = checks.matches("", opts.pattern or "", opts.ignore_case)
+    return holds == nil and message or nil
 end)
 
 -------------------------------------------------------------------------------
