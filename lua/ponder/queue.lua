@@ -128,7 +128,7 @@ function queue.open(url, opts)
     end
     local self = setmetatable({ name = opts.name, script = script, client = client,
         map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0, cancels = 0,
-        finished = {}, first_finished = 1, last_finished = 0,
+        finished = {},
         places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
     self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
         reader = reader, script = script }
@@ -345,8 +345,7 @@ function Queue:submit(item, call, opts)
         local results = table.pack(do_job(self, item, call, opts, ticket, cancels))
         self.places:release()
         self.unfinished = self.unfinished - 1
-        self.last_finished = self.last_finished + 1
-        self.finished[self.last_finished] = table.pack(ticket, table.unpack(results, 1, 3))
+        table.insert(self.finished, table.pack(ticket, table.unpack(results, 1, 3)))
         if self.collector then
             task.wake(self.collector)
         end
@@ -360,7 +359,7 @@ end
 ---@return fun(): integer?, any, string?, string?
 function Queue:results()
     return function()
-        while not self.finished[self.first_finished] do
+        while not self.finished[1] do
             if self.unfinished == 0 then
                 acknowledge(self)
                 return nil
@@ -369,10 +368,7 @@ function Queue:results()
             task.park()
             self.collector = nil
         end
-        local one = self.finished[self.first_finished]
-        self.finished[self.first_finished] = nil
-        self.first_finished = self.first_finished + 1
-        return table.unpack(one, 1, 4)
+        return table.unpack(table.remove(self.finished, 1), 1, 4)
     end
 end
 

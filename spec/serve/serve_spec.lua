@@ -149,9 +149,9 @@ describe("chat completions", function()
                 sequences[i] = random(math.random(6))
             end
             local want, stopped = expected(text, sequences)
-            assert.same({ want, stopped }, { stops.new(sequences):cut(text) })
+            assert.same({ want, stopped }, { stops.cut(sequences, text) })
             local parts, held = {}, 0
-            local cutter = stops.new(sequences):cutter(function(part)
+            local cutter = stops.cutter(sequences, function(part)
                 assert.is_number(utf8.len(part))
                 parts[#parts + 1], held = part, held - #part
             end)

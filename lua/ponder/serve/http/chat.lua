@@ -19,7 +19,7 @@ local MAX_CHOICES = 128
 ---@field fields table of ponder.serve.Request
 ---@field stream boolean
 ---@field n integer
----@field stop ponder.serve.Stops
+---@field stop string[] sequences
 ---@field seed integer?
 ---@field reasoning boolean whether the client gets the reasoning
 ---@field include_usage boolean?

@@ -5,7 +5,6 @@ local foreign = require "ponder.serve.http.foreign"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
 local schema = require "ponder.model.schema"
-local stops = require "ponder.serve.http.stops"
 local tools = require "ponder.serve.http.tools"
 
 local fields = {}
@@ -189,7 +188,7 @@ function fields.messages(list, name)
     return messages
 end
 
-local NOWHERE = stops.new {}
+local NOWHERE = {}
 local TOOLS = { "tools", "tool_choice" }
 
 local function changes_nothing(value)
@@ -267,7 +266,7 @@ function fields.stop(given, name)
         fail(name, ("%s must be a string of 1 to %d bytes, or a list of at most %d of them")
             :format(name, MAX_STOP_BYTES, MAX_STOPS))
     end
-    return stops.new(list)
+    return list
 end
 
 return fields

@@ -4,6 +4,7 @@ local budgets = require "ponder.run.task.budget"
 local errors = require "ponder.serve.http.errors"
 local options = require "ponder.base.options"
 local policies = require "ponder.serve.http.policies"
+local stops = require "ponder.serve.http.stops"
 local task = require "ponder.task"
 
 local jobs = {}
@@ -28,7 +29,7 @@ Sink.__index = Sink
 
 local function new_sink(job, index, stream, log)
     return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = nil,
-        cutter = stream and job.stop:cutter(function(text)
+        cutter = stream and stops.cutter(job.stop, function(text)
             stream:write(index, text)
         end) }, Sink)
 end
@@ -77,7 +78,7 @@ local function choose(job, index, stream, opts)
         result.stopped = sink.cutter.stopped
         stream:finish(index, result)
     else
-        result.answer, result.stopped = job.stop:cut(result.answer)
+        result.answer, result.stopped = stops.cut(job.stop, result.answer)
     end
     result.reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
     return result, nil, spent

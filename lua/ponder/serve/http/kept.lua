@@ -26,19 +26,10 @@ local function shelf_of(self, key)
     local owner = key or self
     local shelf = self.shelves[owner]
     if not shelf then
-        shelf = { by_id = {}, items = {}, order = {}, first = 1, last = 0, bytes = 0 }
+        shelf = { by_id = {}, items = {}, order = {}, bytes = 0 }
         self.shelves[owner] = shelf
     end
     return shelf
-end
-
-local function drop_oldest(shelf)
-    local answer = shelf.order[shelf.first]
-    shelf.order[shelf.first], shelf.by_id[answer.id] = nil, nil
-    shelf.first, shelf.bytes = shelf.first + 1, shelf.bytes - answer.bytes
-    for id in pairs(answer.items) do
-        shelf.items[id] = nil
-    end
 end
 
 ---Keeps an answer, in place of the oldest ones if there are too many.
@@ -53,11 +44,14 @@ function Kept:add(key, body, messages)
     for _, item in ipairs(body.output) do
         answer.items[item.id], shelf.items[item.id] = item, item
     end
-    shelf.last, shelf.bytes = shelf.last + 1, shelf.bytes + answer.bytes
-    shelf.order[shelf.last], shelf.by_id[answer.id] = answer, answer
-    while shelf.last - shelf.first >= self.max_answers
-        or shelf.first <= shelf.last and shelf.bytes > self.max_bytes do
-        drop_oldest(shelf)
+    shelf.order[#shelf.order + 1], shelf.by_id[answer.id] = answer, answer
+    shelf.bytes = shelf.bytes + answer.bytes
+    while #shelf.order > self.max_answers or shelf.bytes > self.max_bytes do
+        answer = table.remove(shelf.order, 1)
+        shelf.by_id[answer.id], shelf.bytes = nil, shelf.bytes - answer.bytes
+        for id in pairs(answer.items) do
+            shelf.items[id] = nil
+        end
     end
 end
 

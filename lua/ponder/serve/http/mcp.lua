@@ -26,7 +26,7 @@ Mcp.__index = Mcp
 
 ---@param opts table of ponder.serve.mcp.server
 function endpoint.new(opts)
-    return setmetatable({ server = mcp.new(opts), sessions = {}, order = {}, first = 1 }, Mcp)
+    return setmetatable({ server = mcp.new(opts), sessions = {}, order = {} }, Mcp)
 end
 
 local function nothing() end
@@ -36,9 +36,8 @@ function Mcp:new_session()
     local id = ("%016x%016x"):format(random.draw(), random.draw())
     self.sessions[id] = self.server:session(nothing)
     self.order[#self.order + 1] = id
-    if #self.order - self.first >= MAX_SESSIONS then
-        self:drop(self.order[self.first])
-        self.order[self.first], self.first = false, self.first + 1
+    if #self.order > MAX_SESSIONS then
+        self:drop(table.remove(self.order, 1))
     end
     return id, self.sessions[id]
 end

@@ -5,23 +5,17 @@ local quote = require "ponder.quote"
 
 local stops = {}
 
----@class ponder.serve.Stops
-local Stops = {}
-Stops.__index = Stops
-
-function stops.new(sequences)
-    return setmetatable({ sequences = sequences }, Stops)
-end
-
 ---@class ponder.serve.Cutter
 ---@field stopped string? the sequence at which the text has ended
 ---@field private held string the end of the text, with which a sequence may begin
 local Cutter = {}
 Cutter.__index = Cutter
 
+---@param sequences string[] not empty
 ---@param emit fun(text: string) receives a text up to its first sequence, never part of a character
-function Stops:cutter(emit)
-    return setmetatable({ emit = emit, held = "", sequences = self.sequences }, Cutter)
+---@return ponder.serve.Cutter
+function stops.cutter(sequences, emit)
+    return setmetatable({ emit = emit, held = "", sequences = sequences }, Cutter)
 end
 
 -- Emits all but the last `keep` bytes, never part of a character.
@@ -73,12 +67,12 @@ end
 ---Cuts a whole text.
 ---@return string
 ---@return string? stopped the sequence at which it was cut
-function Stops:cut(text)
-    if not self.sequences[1] then
+function stops.cut(sequences, text)
+    if not sequences[1] then
         return text
     end
     local parts = {}
-    local cutter = self:cutter(function(part) parts[#parts + 1] = part end)
+    local cutter = stops.cutter(sequences, function(part) parts[#parts + 1] = part end)
     cutter:write(text)
     cutter:finish()
     return table.concat(parts), cutter.stopped
