@@ -278,11 +278,6 @@ local function not_allowed(allow)
     return err
 end
 
-local function is_json(headers)
-    local given = headers["content-type"] or ""
-    return given == JSON_HEADERS[2] or given:lower():match "^[^;%s]*" == JSON_HEADERS[2]
-end
-
 ---The error of new work while the server is draining.
 function Server:check_open()
     return self.draining and errors.new(503, "draining", "the server is shutting down", nil, 1)
@@ -292,7 +287,7 @@ end
 function Server.check_head(r)
     if r.method ~= "POST" then
         return not_allowed "POST"
-    elseif not is_json(r.headers) then
+    elseif (r.headers["content-type"] or ""):lower():match "^[^;%s]*" ~= JSON_HEADERS[2] then
         return errors.new(415, "unsupported_media_type",
             "the body must be JSON: Content-Type: application/json")
     elseif (r.headers["content-encoding"] or "identity"):lower() ~= "identity" then
@@ -311,18 +306,12 @@ local PROBLEMS = { -- of ponder.core.http
     headers_too_large = { 431, "the headers exceed their limit of bytes" },
 }
 
--- The request may name an absolute URI, whose host then counts instead of the header Host
--- (RFC 9112, 3.2.2).
-local function split_uri(r)
-    local host, path = r.path:match "^[Hh][Tt][Tt][Pp][Ss]?://([^/@]+)(.*)$"
-    if host then
-        r.headers.host, r.path = host, path == "" and "/" or path
-    end
-end
-
 ---Checks a request's origin and key, and routes it.
 function Server:dispatch(r)
-    split_uri(r)
+    local host, path = r.path:match "^[Hh][Tt][Tt][Pp][Ss]?://([^/@]+)(.*)$"
+    if host then -- of an absolute URI: it counts instead of the header Host (RFC 9112, 3.2.2)
+        r.headers.host, r.path = host, path == "" and "/" or path
+    end
     local endpoint, get = ENDPOINTS[r.path], GET[r.path]
     r.error_body = endpoint and endpoint.error
     local err = guard.origin(self.opts, r.headers)
@@ -360,20 +349,13 @@ function Server:dispatch(r)
     get(self, r, name, key)
 end
 
--- The status of a request for the metrics: of an aborted stream, why it was aborted.
-local function final_status(r)
-    if r.stream then
-        return r.server.draining and 503 or 499
-    end
-    return r.status or 499
-end
-
 ---Counts a request in the metrics.
 function Server:count(r)
     local policy, now = r.policy or "", scheduler.clock()
     local stream = self.streams[r.id]
     self.streams[r.id] = nil
-    self.metrics:add("ponder_requests_total", 1, policy, final_status(r))
+    local status = not r.stream and r.status or self.draining and r.stream and 503 or 499
+    self.metrics:add("ponder_requests_total", 1, policy, status) -- of an aborted stream, why
     if r.code then
         self.metrics:add("ponder_errors_total", 1, r.code)
     end

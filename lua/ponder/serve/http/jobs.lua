@@ -27,13 +27,6 @@ local jobs = {}
 local Sink = {}
 Sink.__index = Sink
 
-local function new_sink(job, index, stream, log)
-    return setmetatable({ job = job, index = index, stream = stream, report = log, reasoning = nil,
-        cutter = stream and stops.cutter(job.stop, function(text)
-            stream:write(index, text)
-        end) }, Sink)
-end
-
 function Sink:think(text)
     if not self.job.reasoning then
         return
@@ -59,7 +52,11 @@ end
 
 -- Computes one choice: its answer or an error, and what it spent.
 local function choose(job, index, stream, opts)
-    local fields, sink = job.fields, new_sink(job, index, stream, opts.log)
+    local fields = job.fields
+    local sink = setmetatable({ job = job, index = index, stream = stream, report = opts.log,
+        reasoning = nil, cutter = stream and stops.cutter(job.stop, function(text)
+            stream:write(index, text)
+        end) }, Sink)
     if job.n > 1 then -- the call adds fields to its table
         fields = {}
         options.merge(fields, job.fields)

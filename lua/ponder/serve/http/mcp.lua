@@ -71,15 +71,11 @@ local function header_mismatch(headers, message, version)
     end
 end
 
--- The version that a request names in its body, as those of 2026-07-28 must.
-local function version_in_body(message)
-    local meta = type(message.params) == "table" and message.params._meta
-    return type(meta) == "table" and meta[protocol.VERSION_FIELD] or nil
-end
-
 -- The session of a request and headers for its answer; or nil, the status and body of an error.
 function Mcp:session_of(r, message)
-    local version, in_body = r.headers["mcp-protocol-version"], version_in_body(message)
+    local version = r.headers["mcp-protocol-version"]
+    local meta = type(message.params) == "table" and message.params._meta
+    local in_body = type(meta) == "table" and meta[protocol.VERSION_FIELD] or nil
     local function refuse(code, text, data)
         return nil, 400, protocol.failure(message.id, code, text, data)
     end

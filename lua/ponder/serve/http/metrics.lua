@@ -39,52 +39,36 @@ local function labels_of(list)
     return parts[1] and "{" .. table.concat(parts, ",") .. "}" or ""
 end
 
--- The series of a family with these labels; a new one begins with what `first` returns.
-local function series(family, first, a, b)
+-- The series of a family with these labels.
+local function series(family, a, b)
     local key = b and a .. "\0" .. b or a
     local one = family.by_labels[key]
     if not one then
-        one = first()
-        one.labels = { family.about[4], a, family.about[5], b }
+        one = { sum = 0, count = 0, labels = { family.about[4], a, family.about[5], b } }
         family.by_labels[key], family.series[#family.series + 1] = one, one
     end
     return one
 end
 
-local function new_counter() return { sum = 0 } end
-
----Adds to a counter.
+---Adds to the counter with one label or two.
 function Metrics:add(name, amount, a, b)
-    local one = series(self[name], new_counter, a, b)
+    local one = series(self[name], a, b)
     one.sum = one.sum + amount
-end
-
-local function new_histogram()
-    local counts = { sum = 0.0, count = 0 }
-    for i = 1, #BUCKETS + 1 do
-        counts[i] = 0
-    end
-    return counts
 end
 
 ---Adds a duration to a histogram.
 function Metrics:observe(name, seconds, policy)
-    local one = series(self[name], new_histogram, policy)
-    local i = 1
+    local one, i = series(self[name], policy), 1
     while i <= #BUCKETS and seconds > BUCKETS[i] do
         i = i + 1
     end
-    one.sum, one.count, one[i] = one.sum + seconds, one.count + 1, one[i] + 1
-end
-
-local function write_counter(lines, name, one)
-    lines[#lines + 1] = ("%s%s %.9g"):format(name, labels_of(one.labels), one.sum)
+    one.sum, one.count, one[i] = one.sum + seconds, one.count + 1, (one[i] or 0) + 1
 end
 
 local function write_histogram(lines, name, one)
     local sum, label, policy = 0, one.labels[1], one.labels[2]
     for i, bound in ipairs(BUCKETS) do
-        sum = sum + one[i]
+        sum = sum + (one[i] or 0)
         lines[#lines + 1] = ("%s_bucket%s %d"):format(name,
             labels_of { label, policy, "le", bound }, sum)
     end
@@ -113,7 +97,11 @@ function Metrics:text(gauges)
             lines[#lines + 1] = ("# HELP %s %s\n# TYPE %s %s"):format(name, about[3], name, kind)
         end
         for _, one in ipairs(list) do
-            (kind == "counter" and write_counter or write_histogram)(lines, name, one)
+            if kind == "histogram" then
+                write_histogram(lines, name, one)
+            else
+                lines[#lines + 1] = ("%s%s %.9g"):format(name, labels_of(one.labels), one.sum)
+            end
         end
     end
     return table.concat(lines, "\n") .. "\n"

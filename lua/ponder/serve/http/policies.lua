@@ -183,13 +183,6 @@ end
 ---  pass on the message of a failed model call
 ---@field retry_after_ms number? how long a model's server that refused asks clients to wait
 
-local function failure_of(request, message, code)
-    local is_own = type(message) == "string" and message == request.failure
-        and not request:is_of_call(message)
-    return { message = tostring(message), code = tostring(code), is_own = is_own,
-        retry_after_ms = request.retry_after_ms }
-end
-
 ---@class ponder.serve.Limits of one call of a policy
 ---@field timeout_ms number?
 ---@field max_cost_per_request number? USD
@@ -205,7 +198,13 @@ function policies.call(policy, fields, sink, limits, seed, labels)
             max_calls = limits.max_calls_per_request } }
     r.follower = request
     local result, message, code = r:call(run_policy, policy, request)
-    return result, not result and failure_of(request, message, code) or nil, r:spent()
+    if result then
+        return result, nil, r:spent()
+    end
+    local is_own = type(message) == "string" and message == request.failure
+        and not request:is_of_call(message)
+    return nil, { message = tostring(message), code = tostring(code), is_own = is_own,
+        retry_after_ms = request.retry_after_ms }, r:spent()
 end
 
 return policies

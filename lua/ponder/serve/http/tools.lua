@@ -8,10 +8,6 @@ local random = require "ponder.core.random"
 
 local tools = {}
 
-local function wrong(param, message)
-    error(errors.new(400, "invalid_value", message, param), 0)
-end
-
 ---Reads the tools of a request: {type = "function", function = {...}}, {type = "function",
 ---name...} or {name, input_schema}.
 ---@return {name: string, description: string?, parameters: table?}[]? nil: none
@@ -25,7 +21,8 @@ function tools.read(list)
         local about = type(one) == "table" and (one["function"] or one)
         if type(about) ~= "table" or type(about.name) ~= "string"
             or one.type ~= nil and one.type ~= "function" and one.type ~= "custom" then
-            wrong(where, where .. " must be a function with a name; other tools are not supported")
+            error(errors.new(400, "invalid_value", where
+                .. " must be a function with a name; other tools are not supported", where), 0)
         end
         local parameters = about.parameters or about.input_schema
         read[i] = { name = about.name, description = about.description ~= json.null

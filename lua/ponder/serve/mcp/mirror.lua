@@ -37,16 +37,6 @@ function mirror.paths(schema)
     return collect(schema, {}, 0, {})
 end
 
-local function as_text(value)
-    if type(value) == "string" then
-        return mirror.value(value)
-    elseif type(value) == "number" then
-        return tostring(math.tointeger(value) or value)
-    elseif type(value) == "boolean" then
-        return tostring(value)
-    end
-end
-
 ---Makes the headers of a call.
 function mirror.headers(paths, arguments)
     local headers = {}
@@ -55,7 +45,11 @@ function mirror.headers(paths, arguments)
         for _, name in ipairs(path) do
             value = type(value) == "table" and value[name] or nil
         end
-        headers[header] = as_text(value)
+        if type(value) == "string" then
+            headers[header] = mirror.value(value)
+        elseif type(value) == "number" or type(value) == "boolean" then
+            headers[header] = tostring(math.tointeger(value) or value)
+        end
     end
     return headers
 end

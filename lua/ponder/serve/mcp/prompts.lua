@@ -17,16 +17,6 @@ local NAMES = { "ensemble", table.unpack(strategy.names) } -- of the files of pr
 local REQUIRED = { prompt = true, question = true } -- other arguments may be empty
 local CHOICES = { wanted = true } -- fields that select a variant of the prompt
 
-local function describe(name, function_name, fields)
-    local arguments = json.array {}
-    for i, field in ipairs(fields) do
-        arguments[i] = { name = field, required = REQUIRED[field] or false,
-            description = ("context.%s of the prompt"):format(field) }
-    end
-    return { name = name .. "." .. function_name, arguments = arguments,
-        description = ("What ponder %s asks a model to %s"):format(name, function_name) }
-end
-
 -- Converts an argument to the form of a sample's value.
 local function in_form_of(sample, text)
     if type(sample) ~= "table" then
@@ -87,7 +77,14 @@ local function list()
         local subject = strategy.subject(name)
         for function_name, contexts in pairs(subject.samples()) do
             if contexts[1] then
-                all[#all + 1] = describe(name, function_name, subject.needs[function_name] or {})
+                local arguments = json.array {}
+                for i, field in ipairs(subject.needs[function_name] or {}) do
+                    arguments[i] = { name = field, required = REQUIRED[field] or false,
+                        description = ("context.%s of the prompt"):format(field) }
+                end
+                all[#all + 1] = { name = name .. "." .. function_name, arguments = arguments,
+                    description = ("What ponder %s asks a model to %s"):format(name,
+                        function_name) }
             end
         end
     end
@@ -95,29 +92,11 @@ local function list()
     return all
 end
 
--- Finds a prompt by name: its subject, function and sample contexts.
-local function find(name)
-    local own, function_name = name:match "^([^.]+)%.(.+)$"
-    if options.has(NAMES, own) then
-        local subject = strategy.subject(own)
-        local contexts = subject.samples()[function_name]
-        return contexts and contexts[1] and subject, function_name, contexts
-    end
-end
-
--- The protocol has the roles user and assistant only.
-local function as_protocol(messages)
-    local converted = json.array {}
-    for i, message in ipairs(messages) do
-        converted[i] = { role = message.role == "assistant" and "assistant" or "user",
-            content = { type = "text", text = message.content } }
-    end
-    return converted
-end
-
 local function get(name, arguments)
-    local subject, function_name, contexts = find(name)
-    if not subject then
+    local own, function_name = name:match "^([^.]+)%.(.+)$"
+    local subject = options.has(NAMES, own) and strategy.subject(own)
+    local contexts = subject and subject.samples()[function_name]
+    if not contexts or not contexts[1] then
         return nil
     end
     local loaded, problem = prompt.load(subject.name)
@@ -137,7 +116,12 @@ local function get(name, arguments)
     messages, problem = check.render(type(loaded[function_name]) == "function"
         and loaded[function_name] or subject.functions()[function_name],
         fill(contexts, needs, arguments))
-    return messages and { messages = as_protocol(messages) }, problem
+    local converted = json.array {}
+    for i, message in ipairs(messages or {}) do -- the protocol has two roles only
+        converted[i] = { role = message.role == "assistant" and "assistant" or "user",
+            content = { type = "text", text = message.content } }
+    end
+    return messages and { messages = converted }, problem
 end
 
 ---@type ponder.mcp.Catalog

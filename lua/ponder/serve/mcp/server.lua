@@ -42,14 +42,6 @@ local function object_schema(given)
     return copy.type == "object" and copy or nil
 end
 
-local function tool_of(policy)
-    local annotations = options.merge({ openWorldHint = true }, policy.annotations)
-    return { name = protocol.tool_name(policy.name),
-        description = policy.description or ("the policy " .. policy.name),
-        inputSchema = object_schema(policy.parameters or PROMPT_SCHEMA),
-        outputSchema = policy.returns and object_schema(policy.returns), annotations = annotations }
-end
-
 local DEFAULTS = { version = "0", timeout_ms = 600000, on_called = function() end,
     log = function(text) io.stderr:write("ponder mcp: ", text, "\n") end }
 
@@ -61,7 +53,11 @@ function server.new(opts)
     opts = options.merge(options.merge({}, DEFAULTS), opts)
     local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
     for i, policy in ipairs(opts.policies) do
-        local tool = tool_of(policy)
+        local tool = { name = protocol.tool_name(policy.name),
+            description = policy.description or ("the policy " .. policy.name),
+            inputSchema = object_schema(policy.parameters or PROMPT_SCHEMA),
+            outputSchema = policy.returns and object_schema(policy.returns),
+            annotations = options.merge({ openWorldHint = true }, policy.annotations) }
         local other = self.by_name[tool.name]
         if other then
             error(("the policies %s and %s would both be the MCP tool %s: give one another name "
@@ -368,14 +364,6 @@ local function is_id(id)
     return type(id) == "string" or math.type(id) == "integer"
 end
 
--- Handles a notification; unknown ones are ignored.
-local function notified(self, message)
-    local params = type(message.params) == "table" and message.params or {}
-    if message.method == "notifications/cancelled" and params.requestId ~= nil then
-        self:cancel(params.requestId)
-    end
-end
-
 ---Cancels a request: nothing more is sent about it.
 function Session:cancel(id)
     local handle = self.running[id]
@@ -397,8 +385,12 @@ function Session:receive(message, send)
     elseif type(message.method) ~= "string" then
         return send(protocol.failure(is_id(message.id) and message.id or nil,
             protocol.INVALID_REQUEST, "method must be a string"))
-    elseif message.id == nil then
-        return notified(self, message)
+    elseif message.id == nil then -- a notification; unknown ones are ignored
+        local params = type(message.params) == "table" and message.params or {}
+        if message.method == "notifications/cancelled" and params.requestId ~= nil then
+            self:cancel(params.requestId)
+        end
+        return nil
     elseif not is_id(message.id) then
         return send(protocol.failure(nil, protocol.INVALID_REQUEST,
             "id must be a string or an integer"))

@@ -111,17 +111,12 @@ local function malformed(self, text)
     return failure(self, "the answer is not JSON-RPC: " .. quote.line(text, 100), "BAD_REPLY")
 end
 
--- Whether a stream that ended before the answer can be resumed.
-local function can_resume(self, result, call)
-    return result.event_id ~= nil and not call.reply and self.version ~= protocol.STATELESS
-        and result.code ~= "TIMEOUT"
-end
-
 -- Fetches the rest of a stream until the answer arrives or it cannot be resumed.
 local function resume(self, result, call, on_event)
     local ends = task.now() + call.timeout_ms / 1000
     for _ = 1, MAX_RETRIES do
-        if not can_resume(self, result, call) then
+        if result.event_id == nil or call.reply or self.version == protocol.STATELESS
+            or result.code == "TIMEOUT" then
             break
         end
         task.sleep(math.min(result.retry_ms or RETRY_MS, MAX_RETRY_MS) / 1000)
