@@ -115,6 +115,7 @@ function guard.is_origin(text)
     return text == "*" or text:find "^%l[%w+.-]*://[^/%s]+$" ~= nil
 end
 
+---Whether --cors allows an origin.
 function guard.allowed_origin(opts, origin)
     for _, allowed in ipairs(opts.cors or NONE) do
         if allowed == origin or allowed == "*" then

@@ -104,6 +104,7 @@ function parent.perform(payload, memory_mb, seconds, max_bytes)
     return text:sub(2)
 end
 
+---Seconds since 1970.
 function parent.time()
     return time
 end
