@@ -66,7 +66,6 @@ function builtin.prompts(name)
 end
 
 ---The text of the file that holds the prompts.
----@return string
 function builtin.text(name)
     return text_of(("prompts/%s.lua"):format(name))
 end
@@ -80,7 +79,6 @@ function builtin.policy(name)
 end
 
 ---The names of the executable's prompt files, sorted.
----@return string[]
 function builtin.prompt_names()
     local names = {}
     for _, path in ipairs(require("ponder.core.host").embedded_names()) do
@@ -92,7 +90,6 @@ end
 
 ---The text of a file among ponder's Lua files that is not a module.
 ---@param name string such as `"ponder/show/page/page.css"`
----@return string
 function builtin.file(name)
     local opened <close> = modules and io.open(modules .. name, "rb") or nil
     local text = opened and opened:read("a")

@@ -69,7 +69,6 @@ environment.LIST = {
 
 ---The names of the variables of a kind.
 ---@param provider string? nil: of all
----@return string[]
 function environment.names(kind, provider)
     local names = {}
     for _, variable in ipairs(environment.LIST) do

@@ -71,7 +71,6 @@ end
 
 ---Formats a value for an error: `0`, `1.5`, `nan`, `"text"`, `nil`, `true`, `a table`, `a
 ---function`.
----@return string
 function options.show(value)
     local kind = type(value)
     if kind == "string" then
@@ -87,7 +86,6 @@ end
 local show = options.show
 
 ---Joins words: `a`, `a or b`, `a, b or c`.
----@return string
 function options.alternatives(words)
     local last = #words
     if last == 1 then
@@ -158,7 +156,6 @@ end
 ---@param name any
 ---@param candidates string[]
 ---@param form? string format of the near name; default: in quotes
----@return string
 function options.hint(name, candidates, form)
     local near = options.nearest(name, candidates)
     return near and (" (did you mean %s?)"):format(form and form:format(near) or show(near)) or ""
@@ -437,7 +434,6 @@ end
 ---Some fields of a table, as a new one.
 ---@param from table
 ---@param names string[]
----@return table
 function options.pick(from, names)
     local fields = {}
     for _, name in ipairs(names) do
@@ -449,7 +445,6 @@ end
 ---The values of some keys of a table, as a list in their order.
 ---@param from table
 ---@param keys any[]
----@return any[]
 function options.at(from, keys)
     local values = {}
     for i, key in ipairs(keys) do
@@ -461,7 +456,6 @@ end
 ---The keys of a table, sorted.
 ---@param map table
 ---@param keep? fun(name: any, value: any): boolean filter; default: all
----@return string[]
 function options.names(map, keep)
     local names = {}
     for name, value in pairs(map) do

@@ -98,7 +98,6 @@ local function pure_xpcall(f, handler, ...)
 end
 
 ---A new environment: Lua's pure library.
----@return table
 function pure.environment()
     local env = pick(ORIGINALS, BASIC)
     for library in pairs(LIBRARIES) do
@@ -200,18 +199,6 @@ local function check_data(value, what, depth)
     return value
 end
 
--- Runs a chunk without string methods, which would give access to the string library.
-local function call_without_library(chunk)
-    local methods = any_metatable("")
-    set_any_metatable("", nil)
-    local ok, results = pcall(call, chunk, DATA)
-    set_any_metatable("", methods)
-    if not ok then
-        error(results, 0)
-    end
-    return table.unpack(results, 1, 2)
-end
-
 ---Runs a settings file, without any library and within limits.
 ---@param name string of the file
 ---@return any value strings, numbers, booleans and tables; raises for other values and for errors
@@ -221,7 +208,14 @@ function pure.data(text, name)
     if not chunk then
         error(message, 0)
     end
-    local ok, value = call_without_library(chunk)
+    local methods = any_metatable("")
+    set_any_metatable("", nil) -- methods of strings would give access to the string library
+    local called, results = pcall(call, chunk, DATA)
+    set_any_metatable("", methods)
+    if not called then
+        error(results, 0)
+    end
+    local ok, value = table.unpack(results, 1, 2)
     if not ok then
         error(value == "not enough memory" and name .. ": needs too much memory"
             or tostring(value), 0)

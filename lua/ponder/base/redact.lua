@@ -63,14 +63,12 @@ local USERINFO = "(%w://)[^/%s\"'?#]*@"
 
 --- Removes the userinfo from the URLs in a text.
 ---@param mark? string replaces it
----@return string
 function redact.without_userinfo(text, mark)
     return (text:gsub(USERINFO, mark and "%1" .. mark .. "@" or "%1"))
 end
 
 --- Headers without values, except known harmless ones.
 ---@param headers table<string, any>
----@return table<string, any>
 function redact.without_values(headers)
     local shown = {}
     for name, value in pairs(headers) do
@@ -82,7 +80,6 @@ end
 --- A URL for logs: without userinfo, and with the values of harmless fields only.
 ---@param url string may lack its scheme, as in $OLLAMA_HOST
 ---@param mark? string replaces the userinfo
----@return string
 function redact.address(url, mark)
     local plain = redact.without_userinfo(url, mark)
     plain = plain:gsub("^[^/%s@?#]+@", mark and mark .. "@" or "")
@@ -106,7 +103,6 @@ local function note_key(key)
 end
 
 --- A text for a file: without the real keys that this process knows.
----@return string
 function redact.keep(text)
     for _, key in ipairs(known) do
         if text:find(probe[key], 1, true) then text = replace_plain(text, key) end
@@ -121,12 +117,6 @@ local function add_secret(secrets, value)
     if #value >= MIN_SECRET then secrets[#secrets + 1] = value end
 end
 
--- Whether a secret may be a real key, not a placeholder for a server that needs none.
-local function is_key(secret)
-    if #secret < MIN_KEY or PLACEHOLDERS[secret] then return false end
-    return #secret > MAX_WORD or secret:find("%A") ~= nil
-end
-
 ---@class ponder.Redactor
 local Redactor = {}
 Redactor.__index = Redactor
@@ -134,7 +124,6 @@ Redactor.__name = "ponder.Redactor"
 Redactor.__tostring = function() return "ponder.Redactor" end -- never its secrets
 
 --- Redacts a message: secrets, and userinfo in URLs.
----@return string
 function Redactor:text(text)
     for _, secret in ipairs(self.secrets) do text = replace_plain(text, secret) end
     return redact.without_userinfo(text)
@@ -164,7 +153,8 @@ function redact.new(secrets, headers)
     end
     table.sort(all, function(a, b) return #a > #b end) -- a secret may contain a shorter one
     for _, secret in ipairs(all) do
-        if is_key(secret) then
+        local is_word = #secret <= MAX_WORD and not secret:find "%A" -- for a server without keys
+        if #secret >= MIN_KEY and not PLACEHOLDERS[secret] and not is_word then
             local in_json = json.encode(secret):sub(2, -2)
             note_key(secret)
             note_key(in_json)

@@ -111,7 +111,6 @@ local PATH_SEARCHES = { astar = true, idastar = true }
 
 ---The name of a callback of the engine as its user gave it.
 ---@param opts table the checked options of search.run
----@return string
 function searches.callback_name(name, opts)
     if name == "evaluate" and PATH_SEARCHES[opts.search] then
         return "heuristic"

@@ -5,7 +5,6 @@ local sequence = {}
 ---A list of `length()` elements `get(i)`. `#`, indexing, ipairs, pairs and `ponder.json` work.
 ---@param length fun(): integer
 ---@param get fun(i: integer): any
----@return table
 function sequence.new(length, get)
     local function step(_, i)
         if i < length() then

@@ -47,7 +47,6 @@ end
 --- The sum of two counts or sums of them.
 ---@param a integer
 ---@param b integer
----@return integer
 function tally.plus(a, b)
     return min(a + b, MAX_SUM)
 end
@@ -163,7 +162,6 @@ end
 
 --- The same in SQL, of columns `code` and `message`.
 ---@param status? string column of the HTTP status
----@return string sql a condition
 function tally.sql_billed(status)
     local by_code = ("coalesce(code, '') NOT IN ('%s')"):format(table.concat(UNBILLED, "', '"))
     local without = ("(%s AND instr(coalesce(message, ''), '%s') = 0)"):format(by_code,
@@ -176,7 +174,6 @@ local MAX_FINITE = 1.7976931348623157e308
 
 ---A number for JSON, which has no infinity: the largest one with its sign takes its place.
 ---@param value number
----@return number
 function tally.finite(value)
     return math.max(-MAX_FINITE, math.min(MAX_FINITE, value))
 end

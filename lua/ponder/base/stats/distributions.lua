@@ -13,34 +13,29 @@ distributions.MAX_TRIALS = 1 << 30
 -------------------------------------------------------------------------------
 -- Normal
 
--- erf by its power series without alternating signs (Abramowitz and Stegun 7.1.6): for |x| < 2.5.
-local function erf_series(x)
-    local term, sum, n = x, x, 0
-    repeat
-        n = n + 1
-        term = term * 2 * x * x / (2 * n + 1)
-        sum = sum + term
-    until term <= sum * EPSILON
-    return 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
-end
-
--- erfc by its continued fraction (Abramowitz and Stegun 7.1.14), evaluated bottom up: for x >= 2.5.
-local function erfc_fraction(x)
-    local tail = x
-    for n = 100, 1, -1 do
-        tail = x + n / 2 / tail
-    end
-    return math.exp(-x * x) / (math.sqrt(math.pi) * tail)
-end
-
----1 - erf(x), with full relative precision even for small results.
+---1 - erf(x), with full relative precision even for small results: by the power series of erf
+---without alternating signs (Abramowitz and Stegun 7.1.6) for |x| < 2.5, else by the continued
+---fraction of erfc (7.1.14), evaluated bottom up.
 ---@param x number
 ---@return number
 function distributions.erfc(x)
     if x < 0 then
         return 2 - distributions.erfc(-x)
     end
-    return x < 2.5 and 1 - erf_series(x) or erfc_fraction(x)
+    if x < 2.5 then
+        local term, sum, n = x, x, 0
+        repeat
+            n = n + 1
+            term = term * 2 * x * x / (2 * n + 1)
+            sum = sum + term
+        until term <= sum * EPSILON
+        return 1 - 2 / math.sqrt(math.pi) * math.exp(-x * x) * sum
+    end
+    local tail = x
+    for n = 100, 1, -1 do
+        tail = x + n / 2 / tail
+    end
+    return math.exp(-x * x) / (math.sqrt(math.pi) * tail)
 end
 
 -- x with P(Z > x) = q for q <= 1/2, by Newton's method on log q from an upper bound.

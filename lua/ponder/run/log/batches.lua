@@ -68,7 +68,6 @@ local function load(db, root)
 end
 
 ---Takes a line for a call, which then belongs to it.
----@param tape ponder.log.Tape of the outermost run
 ---@return ponder.log.Line? line nil: no batch has this call
 function batches.take(tape, asked)
     local writer = tape.writer

@@ -63,7 +63,6 @@ local function add_rows(lines, db, run)
 end
 
 ---Packs the rows of an inner run, once `run:call` has returned.
----@param tape ponder.log.Tape of that run
 ---@return string? bytes nil if the run is not logged or has no file
 ---@return string? excess why the bytes hold no rows: there are too many
 function carry.pack(tape)
@@ -199,7 +198,6 @@ end
 local CANNOT_READ = "cannot read what a worker recorded: "
 
 ---Stores the rows from another machine in an inner run of this one.
----@param tape ponder.log.Tape of that run
 ---@param bytes string from carry.pack
 ---@return boolean? stored nil if nothing is logged here or the bytes are damaged
 ---@return string? message if they are damaged, or were too many to send

@@ -265,7 +265,6 @@ function command.answer(answer)
 end
 
 ---Sets the error of a run.
----@param owner? ponder.Run default: the current one
 function command.failure(message, owner)
     local self = command.current(owner)
     if self then
@@ -281,7 +280,6 @@ function command.path()
 end
 
 ---Returns the command that resumes the current run; it must have a log.
----@return string command for a shell
 function command.resume_command()
     local path = command.path()
     local is_newest = path:match "^(.*)/" == require("ponder.base.state").directory()
@@ -289,7 +287,6 @@ function command.resume_command()
 end
 
 ---Whether a run was aborted because its log cannot be written.
----@param owner? ponder.Run default: the current one
 function command.is_broken(owner)
     local self = command.current(owner)
     return self ~= nil and self.tape.broken ~= nil

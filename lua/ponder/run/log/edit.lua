@@ -90,7 +90,6 @@ end
 ---Returns the results of a call with its reply edited.
 ---@param made ponder.log.Edit
 ---@param results table from ponder.run.log.call: {draft, n = 1}
----@return table
 function edit.apply(made, results)
     made.applied = true
     for i, text in pairs(made.samples) do

@@ -151,20 +151,18 @@ function file.check_values(path, name, row)
     return row
 end
 
--- Whether decoded JSON is of the column's kind.
-local function is_kind(value, kind)
-    if kind == "texts" then
-        for _, text in ipairs(type(value) == "table" and value or {}) do
-            if type(text) ~= "string" then
-                return false
-            end
+-- By kind, whether decoded JSON is of it.
+local IS = {
+    any = function() return true end,
+    object = function(value) return type(value) == "table" and #value == 0 end,
+    texts = function(value)
+        local is_list = type(value) == "table" and (value[1] ~= nil or next(value) == nil)
+        for _, text in ipairs(is_list and value or {}) do
+            is_list = is_list and type(text) == "string"
         end
-        kind = "list"
-    end
-    return kind == "any" or type(value) == "table"
-        and (kind == "object" and #value == 0 or kind == "list" and (value[1] ~= nil
-        or next(value) == nil))
-end
+        return is_list
+    end,
+}
 
 ---Decodes JSON columns. Damaged ones become nil, so that the rest of the run can still be shown.
 ---@param name string of the table
@@ -173,7 +171,7 @@ function file.decode(name, row)
         local text = row[field]
         if text ~= nil then
             local value = json.decode(text)
-            row[field] = is_kind(value, kind) and value or nil
+            row[field] = IS[kind](value) and value or nil
         end
     end
     return row

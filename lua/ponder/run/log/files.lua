@@ -232,7 +232,6 @@ function files.have_changed()
 end
 
 ---The directories of the files read so far.
----@return string[]
 function files.directories()
     local found, list = {}, {}
     for path in pairs(newest) do
@@ -251,8 +250,9 @@ function files.forget_modules()
     end
 end
 
--- Records the texts of modules beside the script, which the host finds.
-local function note_modules()
+---Records the texts of the modules beside the script, which the host finds, and finds those of a
+---replayed run beside its script, or beside another script that it had loaded.
+function files.follow_modules()
     local beside = package.searchers[3]
     package.searchers[3] = function(name)
         local ok, loader, path = pcall(beside, name)
@@ -267,26 +267,18 @@ local function note_modules()
         end
         return loader
     end
-end
-
--- Finds a module of the replayed run beside its script, or another script that it had loaded.
-local function find_recorded(name)
-    for _, directory in ipairs(script_directories) do
-        for _, ending in ipairs { ".lua", "/init.lua" } do
-            local path = ("%s/%s%s"):format(directory, name:gsub("%.", "/"), ending)
-            if files.is_recorded(path, "module") then
-                return assert(files.load(path, "module")), path
-            end
-        end
-    end
-    return ABSENT
-end
-
----Records the modules that the script requires, and finds those of a replayed run.
-function files.follow_modules()
-    note_modules()
     if next(recorded) then
-        table.insert(package.searchers, 3, find_recorded)
+        table.insert(package.searchers, 3, function(name)
+            for _, directory in ipairs(script_directories) do
+                for _, ending in ipairs { ".lua", "/init.lua" } do
+                    local path = ("%s/%s%s"):format(directory, name:gsub("%.", "/"), ending)
+                    if files.is_recorded(path, "module") then
+                        return assert(files.load(path, "module")), path
+                    end
+                end
+            end
+            return ABSENT
+        end)
     end
 end
 

@@ -28,22 +28,15 @@ function playing.refuse(self, what, known)
     return playing.diverge(self, where:format(what:describe()))
 end
 
--- Whether an inner run has earlier entries still to play.
-local function is_ahead(self, entry)
-    for inner in pairs(self.inner or {}) do
-        local next_one = inner.playing and inner.past:entry()
-        if next_one and next_one.seq < entry.seq then
-            return true
-        end
-    end
-    return false
-end
-
 -- Plays the next entry; returns false if its turn has not come.
 local function play_entry(self, entry)
-    if is_ahead(self, entry) then
-        return false
-    elseif entry.kind == "timers" then
+    for inner in pairs(self.inner or {}) do
+        local earlier = inner.playing and inner.past:entry()
+        if earlier and earlier.seq < entry.seq then
+            return false
+        end
+    end
+    if entry.kind == "timers" then
         scheduler.fire_timers(self.group, entry.what)
         return true
     end
@@ -110,7 +103,6 @@ end
 
 ---See ponder.task.Tape.
 ---@param at_end boolean
----@return boolean
 function playing.pass_over(self, at_end)
     if not self.playing or at_end ~= (self.past:entry() == nil) then
         return false

@@ -52,17 +52,6 @@ local function rows_of(self, name, sql, ...)
     end
 end
 
--- Finds the run with a number; without one, the first, which contains the others unless there are
--- several starts of a server.
-local function find_run(self, number)
-    local found = self.db:row("SELECT id FROM runs WHERE id >= ? ORDER BY id LIMIT 1", number or 1)
-    self.number = found
-    if not found or number and found ~= number then
-        return nil
-    end
-    return self:run()
-end
-
 ---Opens a log for reading. A run in progress is read as it is now; later writes are not seen.
 ---@param what? string a path; the name of a kept run or its number, 1 being the newest; default:
 ---  the newest. FILE#3 is the third run of a log
@@ -87,7 +76,12 @@ function reader.open(what)
         self:close()
         return nil, message, code
     end
-    local ok, run = pcall(find_run, self, number)
+    -- Without a number, the first run, which contains the others unless there are several starts of
+    -- a server.
+    local ok, run = pcall(function()
+        self.number = db:row("SELECT id FROM runs WHERE id >= ? ORDER BY id LIMIT 1", number or 1)
+        return self.number and (not number or self.number == number) and self:run()
+    end)
     if not ok or not run then
         self:close()
         failures.pass_stop(ok, run)
@@ -101,7 +95,6 @@ function reader.open(what)
 end
 
 ---Returns the run, with `labels`, `arguments`, `options`, `versions` and `answer` decoded.
----@return table
 function Reader:run()
     return file.only(rows_of(self, "runs", "SELECT * FROM runs WHERE id = ?"))
 end
@@ -115,7 +108,6 @@ end
 ---Iterates over the runs of the file, the newest first: `id`, `name`, `command`, `arguments` and
 ---`script`, `status`, `question`.
 ---@param count integer how many
----@return fun(): table?
 function Reader:newest(count)
     local rows = self.db:columns(("SELECT id, name, command, arguments, script, status, %s AS "
         .. "question FROM runs ORDER BY id DESC LIMIT ?"):format(sums.QUESTION), count)
@@ -137,7 +129,6 @@ end
 
 ---Returns a reader of another run of the same file, valid until this one is closed.
 ---@param number integer
----@return ponder.log.Reader
 function Reader:other(number)
     return setmetatable({ path = self.path, number = number, db = self.db }, Reader)
 end
@@ -156,26 +147,22 @@ function Reader:state()
 end
 
 ---Iterates over the processes that ran it.
----@return fun(): table?
 function Reader:sessions()
     return rows_of(self, "sessions", "SELECT * FROM sessions WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over the scripts, prompts and other files it read, with their texts.
----@return fun(): table?
 function Reader:files()
     return rows_of(self, "files", "SELECT * FROM files WHERE run = ? ORDER BY path")
 end
 
 ---Iterates over model calls in the order asked, without request and reply.
----@return fun(): table? call `metadata` is decoded
 function Reader:calls()
     return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over model calls with `request` and `reply`, decoded.
 ---@param after? integer calls.id: only calls after this one
----@return fun(): table?
 function Reader:contents(after)
     return rows_of(self, "calls", "SELECT * FROM calls WHERE run = ? AND id > ? ORDER BY id",
         after or 0)
@@ -198,7 +185,6 @@ function Reader:call(id)
 end
 
 ---Iterates over the failed attempts of all calls.
----@return fun(): table?
 function Reader:attempts()
     return rows_of(self, "attempts", "SELECT * FROM attempts WHERE run = ? ORDER BY call, attempt")
 end
@@ -215,14 +201,12 @@ function Reader:attempts_by_call()
 end
 
 ---Iterates over tool calls and log.record results, in order; `key` and `value` are decoded.
----@return fun(): table?
 function Reader:effects()
     return rows_of(self, "effects", "SELECT * FROM effects WHERE run = ? ORDER BY id")
 end
 
 ---Iterates over searches and machine runs, in order; `options` and `stats` are decoded. A search
 ---may have a `name`.
----@return fun(): table?
 function Reader:searches()
     local rows = rows_of(self, "searches", "SELECT * FROM searches WHERE run = ? ORDER BY id")
     return function()
@@ -245,8 +229,6 @@ local function order_of_nodes(self, search, direction)
 end
 
 ---Iterates over the nodes of a search, in creation order.
----@param search integer searches.id
----@return fun(): table?
 function Reader:nodes(search)
     return rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ?"
         .. order_of_nodes(self, search), search)
@@ -257,7 +239,6 @@ local PATH = "SELECT id FROM nodes WHERE run = ?1 AND search = ?2 AND (best = 1 
 
 ---Iterates over the nodes that a drawing of a large tree shows: those without a parent, the path to
 ---the answer, and their children.
----@return fun(): table?
 function Reader:nodes_by_path(search)
     return rows_of(self, "nodes", ("SELECT * FROM nodes AS node WHERE run = ?1 AND search = ?2 AND "
         .. "(id IN (%s) OR parent IN (%s) OR NOT EXISTS (SELECT 1 FROM nodes WHERE run = ?1 AND "
@@ -266,7 +247,6 @@ function Reader:nodes_by_path(search)
 end
 
 ---Returns the number of nodes of a search.
----@return integer
 function Reader:node_count(search)
     return (self.db:row("SELECT count(*) FROM nodes WHERE run = ? AND search = ?", self.number,
         search))
@@ -281,7 +261,6 @@ end
 
 ---Iterates over the nodes for which calls were made, in the order of the first ones:
 ---`search`, `id`, `depth`, `score`, `first_at`, `last_at`.
----@return fun(): table?
 function Reader:asking_nodes()
     return self.db:columns([[
         SELECT c.search AS search, c.node AS id, min(c.asked_at) AS first_at,
@@ -302,7 +281,6 @@ end
 
 ---Pairs the nodes of a search with those of a search of another log: nodes are equal if their texts
 ---and those of all their ancestors are, and equal siblings are paired in order.
----@param search integer searches.id
 ---@param other ponder.log.Reader
 ---@param other_search integer
 ---@param opts {most: integer, pairs: boolean?} how many nodes of a kind are listed; also all pairs
@@ -313,14 +291,12 @@ end
 
 ---Iterates over the calls made for a node, without request and reply.
 ---@param id any
----@return fun(): table?
 function Reader:calls_of(search, id)
     return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? AND search = ? "
         .. "AND node = ? ORDER BY id", search, id)
 end
 
 ---Iterates over the edges of a graph other than those from parents.
----@return fun(): table?
 function Reader:edges(search)
     return rows_of(self, "edges", "SELECT * FROM edges WHERE run = ? AND search = ? ORDER BY rowid",
         search)
@@ -328,7 +304,6 @@ end
 
 ---Iterates over events in order; `data` is decoded.
 ---@param name? string only those with this name
----@return fun(): table?
 function Reader:events(name)
     return rows_of(self, "events", "SELECT * FROM events WHERE run = ?1 AND (?2 IS NULL OR "
         .. "name = ?2) ORDER BY id", name)
@@ -365,7 +340,6 @@ function Reader:requests()
 end
 
 ---Iterates over the ids of equal requests, without the first ones.
----@param identity string calls.identity
 ---@param skipped integer
 ---@return fun(): integer?
 function Reader:repeats(identity, skipped)

@@ -51,27 +51,22 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Operations
 
--- Whether a recorded operation has an answer to play. Failures that ended the run are tried again;
--- in another run, so are exceeded budgets.
-local function is_answered(self, kind, id, status, code, within)
-    if status == "error" and code == "BUDGET" and not self.ordered then
-        return false
-    elseif status == "error" and self.retries and not within then
-        return self.on_tape[kind][id] or false
-    end
-    return status == "ok" or status == "error"
-end
-
 -- Whether a call is the one that a fork edits.
 local function is_edited(self, kind, id)
     local edited = self.edit
     return edited ~= nil and kind == "call" and edited.call == id and edited.run == self.run
 end
 
+-- Failures that ended the run are tried again; in another run, so are exceeded budgets.
 local function known_of(self, kind, id, status, code, within)
-    return { kind = kind, id = id, key = kind .. id, within = within,
-        answered = is_answered(self, kind, id, status, code, within)
-            and not (is_edited(self, kind, id) and self.edit.prompt) }
+    local answered = status == "ok" or status == "error"
+    if status == "error" and code == "BUDGET" and not self.ordered
+        or is_edited(self, kind, id) and self.edit.prompt then
+        answered = false
+    elseif status == "error" and self.retries and not within then
+        answered = self.on_tape[kind][id] or false
+    end
+    return { kind = kind, id = id, key = kind .. id, within = within, answered = answered }
 end
 
 local STATUS = { completed = "ok", failed = "error" }
@@ -80,7 +75,6 @@ local STATUS = { completed = "ok", failed = "error" }
 ---a fork with more epochs finds the recorded ones again.
 ---@param name string?
 ---@param epoch any
----@return string
 function Recording.identity(name, epoch)
     return (name or "") .. (math_type(epoch) == "integer" and "\0" .. epoch or "")
 end
@@ -182,17 +176,6 @@ local function is_count(value)
     return math_type(value) == "integer" and value >= 0 and value <= MAX_COUNT
 end
 
--- `file.check` says what is wrong with a row, but is slow.
-local function check_entry(self, seq, round, kind, what)
-    if ANSWERS[kind] and is_count(seq) and is_count(round) and is_count(what) then
-        return
-    end
-    file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
-    if kind ~= "timers" or type(what) ~= "number" then
-        file.damaged(self.path, "tape %s is invalid", seq)
-    end
-end
-
 local TAPE = [[
 SELECT seq, round, tape.kind, what, coalesce(calls.id, effects.id),
     coalesce(calls.status, effects.status), code, coalesce(calls.within, effects.within)
@@ -223,7 +206,13 @@ function Recording:entry()
             self.read_to)
         self.at_end, self.read_to = seq == nil, seq
         if seq then
-            check_entry(self, seq, round, kind, what)
+            if not (ANSWERS[kind] and is_count(seq) and is_count(round) and is_count(what)) then
+                file.check(self.path, "tape",
+                    { seq = seq, round = round, kind = kind, what = what })
+                if kind ~= "timers" or type(what) ~= "number" then
+                    file.damaged(self.path, "tape %s is invalid", seq)
+                end
+            end
             local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then
                 file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
@@ -346,21 +335,10 @@ local function cut_failures(self)
     end
 end
 
--- The seq of the last row of the tape, and of the readings.
-local function last_seq(self)
-    local last = self.db:row("SELECT max(seq) FROM tape WHERE run = ?", self.run) or 0
-    for _, clock in ipairs(schema.CLOCKS) do
-        last = math.max(last, self.db:row(
-            "SELECT max(seq) FROM readings WHERE run = ? AND clock = ?", self.run, clock) or 0)
-    end
-    return last
-end
-
 ---@param db userdata an open log; writable to resume it
 ---@param how {path: string, ordered: boolean, retries: boolean?, edit: ponder.log.Edit?,
 ---  only: integer?} ordered: it is the same run; retries: its failures are tried again; edit: for a
 ---  fork; only: runs.id of the only inner run that it has
----@return ponder.log.Recording
 function recording.new(db, run, how)
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
@@ -373,7 +351,11 @@ function recording.new(db, run, how)
     if self.retries then
         cut_failures(self)
     end
-    self.last_seq = last_seq(self)
+    self.last_seq = db:row("SELECT max(seq) FROM tape WHERE run = ?", run) or 0
+    for _, clock in ipairs(schema.CLOCKS) do
+        self.last_seq = math.max(self.last_seq, db:row(
+            "SELECT max(seq) FROM readings WHERE run = ? AND clock = ?", run, clock) or 0)
+    end
     read_runs(self)
     if how.ordered then
         set_times(self)
@@ -389,7 +371,6 @@ local NAME = {
 }
 
 --- Returns a short description of a recorded operation.
----@return string
 function Recording:label(answered)
     return (self.db:row(NAME[answered.kind], self.run, answered.id))
 end
@@ -397,7 +378,6 @@ end
 ---Returns the recording of an inner run.
 ---@param known ponder.log.Answered
 ---@param retries boolean? its failures are tried again
----@return ponder.log.Recording
 function Recording:within(known, retries)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,
         edit = self.edit, retries = retries or self.retries and not known.answered })
@@ -405,7 +385,6 @@ end
 
 --- Returns how many calls, but for those in batches, were unanswered when the previous process
 --- ended.
----@return integer
 function Recording:unanswered()
     local in_batches, count = batches.calls(self.db, self.run), 0
     for run, id in self.db:rows("SELECT run, id FROM calls WHERE status IS NULL AND run IN "

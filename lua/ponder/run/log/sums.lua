@@ -135,7 +135,6 @@ function sums.is_billed(self, id)
 end
 
 ---Returns the sums over all calls.
----@return ponder.log.Totals
 function sums.totals(self)
     local totals = read_sums(self, file.only(self.db:columns(OF_RUN, self.number)))
     totals.models = {}
@@ -148,7 +147,6 @@ function sums.totals(self)
 end
 
 ---Returns the sums over the calls of all runs of the file, without `models` and `tools`.
----@return ponder.log.Totals
 function sums.file_totals(self)
     return read_sums(self, file.only(self.db:columns(SUMS:format("", ""))))
 end
@@ -158,7 +156,6 @@ sums.INNER = "WITH RECURSIVE inner (id) AS (SELECT id FROM runs WHERE parent = ?
 
 ---Returns the number of the runs within this one, and the sums over their calls as `file_totals`.
 ---@return integer runs
----@return ponder.log.Totals
 function sums.inner_totals(self)
     local runs = self.db:row(sums.INNER .. "SELECT count(*) FROM inner", self.number)
     return runs, file.only(self.db:columns(sums.INNER .. SUMS:format("", "WHERE run IN inner"),

@@ -108,7 +108,6 @@ function NOTHING.find_next() end
 
 ---Makes the tape of a run; `attach` begins it.
 ---@param fields table id, uid, run, command, writer, and what else it has
----@return ponder.log.Tape
 function tape.new(fields)
     fields.root, fields.clock = fields.root or fields, fields.writer.clock
     fields.past, fields.asked = fields.past or NOTHING, {}
@@ -162,7 +161,6 @@ end
 ---Reads a clock: returns the recorded reading, or a live one after the last.
 ---@param clock string "now", "time", "cpu", "seed"
 ---@param live fun(): number
----@return number
 function Tape:reading(clock, live)
     local past = self.past
     local before = past.ordered and past:reading(clock)
@@ -228,7 +226,6 @@ function Tape:event(name, data, search)
 end
 
 ---Numbers a new search.
----@return integer
 ---@return number began seconds since 1970
 ---@return number? ended when it completed, if it did so before
 function Tape:next_search()
@@ -420,7 +417,6 @@ end
 
 ---Returns the recorded answer of an operation that was looked up, or else calls f(...) and records
 ---its result. Waits, so call it within a task.
----@return any ... what f returned
 function Tape:answer(what, f, ...)
     local known, past, is_played = what.known, self.past, false
     local recorded = known and known.answered and known
@@ -452,7 +448,6 @@ function Tape:answer(what, f, ...)
 end
 
 ---Looks an operation up and answers it.
----@return any ... what f returned
 function Tape:perform(what, f, ...)
     look_up(self, what)
     return self:answer(what, f, ...)
@@ -460,7 +455,6 @@ end
 
 ---Begins a call of a model: creates the file of the log, if there is none yet, and looks the call
 ---up. See ponder.task.Tape.
----@return ponder.log.Call
 function Tape:begin_call(asked)
     if not rows then
         self.prepare()
@@ -484,7 +478,6 @@ end
 
 ---Makes the tape of an inner run that is about to begin. Looks up its recording; a resumed or
 ---replayed run takes the seed from it.
----@return ponder.log.Tape
 function Tape:within_run(run)
     self.prepare()
     local past, root = self.past, self.root

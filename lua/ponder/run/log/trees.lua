@@ -183,7 +183,6 @@ end
 ---The ids of a node and its ancestors.
 ---@param id any nil: none
 ---@param parent_of fun(id: any): any
----@return any[]
 function trees.path(id, parent_of)
     local path = {}
     while id do
@@ -195,7 +194,6 @@ end
 
 ---Returns a state as text: itself, or as JSON.
 ---@param state any
----@return string
 function trees.text_of(state)
     return type(state) == "string" and state or encode(state) or tostring(state)
 end

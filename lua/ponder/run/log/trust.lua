@@ -30,16 +30,6 @@ local function read_key()
     return text and #text == 2 * KEY_BYTES and not text:find "%X" and bytes_of(text) or nil
 end
 
--- If two processes create a key at once, both use the first.
-local function make_key()
-    local words = {}
-    for i = 1, KEY_BYTES // 8 do
-        words[i] = ("%016x"):format(random.draw())
-    end
-    state.create(KEY_FILE, table.concat(words))
-    return read_key()
-end
-
 local function xor(key, byte)
     return (key .. ("\0"):rep(BLOCK - #key)):gsub(".", function(c)
         return string.char(c:byte() ~ byte)
@@ -76,7 +66,14 @@ end
 
 ---Signs a run, within the open transaction. Does nothing without a state directory.
 function trust.sign(db, run)
-    local key = read_key() or make_key()
+    local key, words = read_key(), {}
+    if not key then -- if two processes create one at once, both use the first
+        for i = 1, KEY_BYTES // 8 do
+            words[i] = ("%016x"):format(random.draw())
+        end
+        state.create(KEY_FILE, table.concat(words))
+        key = read_key()
+    end
     local mac = key and signature(key, db, run)
     if mac then
         db:execute("UPDATE runs SET mac = ? WHERE id = ?", mac, run)
@@ -96,7 +93,6 @@ end
 ---Describes what a run would execute and which servers it would call.
 ---@param run table row of `runs`, decoded
 ---@param files table<string, {kind: string}> by path
----@return string
 function trust.describe(run, files)
     local scripts, servers = {}, {}
     for path, one in pairs(files) do

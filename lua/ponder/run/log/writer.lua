@@ -115,7 +115,6 @@ function Writer:create(path, sync, write_first)
 end
 
 --- Drops the queue and all later statements: there will be no file.
----@return ponder.log.Writer self
 function Writer:discard()
     self.queue, self.pending, self.discards = {}, {}, true
     return self
@@ -124,7 +123,6 @@ end
 --- Continues a log.
 ---@param db userdata open for writing
 ---@param clock fun(): number seconds since 1970
----@return ponder.log.Writer
 function writer.continue(db, path, clock)
     local self = writer.new(clock)
     load_modules()

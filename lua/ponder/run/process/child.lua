@@ -21,11 +21,6 @@ local KEPT_STDERR = 64 * 1024 -- last bytes of standard error, in conversations
 local Child = {}
 Child.__index = Child
 
-local function is_secret(name, value)
-    return redact.is_secret_name(name) or redact.keep(value) ~= value
-        or redact.without_userinfo(value) ~= value
-end
-
 local MARK = "+" -- before the variables of an isolated program: see src/isolate.h
 
 --- The environment of a child: see ponder.process.
@@ -44,9 +39,9 @@ local function environment(env, is_isolated)
     end
     for _, entry in ipairs(core.environment()) do
         local name, value = entry:match "^([^=]+)=(.*)$"
-        local is_wanted = passed[name] or name == "PATH" and is_isolated
-        if name and values[name] == nil
-            and (is_wanted or not is_isolated and not is_secret(name, value)) then
+        if name and values[name] == nil and (passed[name] or name == "PATH" and is_isolated
+            or not (is_isolated or redact.is_secret_name(name) or redact.keep(value) ~= value
+            or redact.without_userinfo(value) ~= value)) then
             list[#list + 1] = entry
         end
     end
@@ -145,11 +140,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- child.run
 
-local function too_large(opts, stream)
-    return { nil, ("%s of %s exceeds max_output_bytes (%d)"):format(stream, opts.command[1],
-        opts.max_output_bytes), "TOO_LARGE" }
-end
-
 -- Reads both streams; returns a failure if there is too much.
 local function collect(self, kept, opts)
     for _, stream in ipairs { "stdout", "stderr" } do
@@ -160,7 +150,8 @@ local function collect(self, kept, opts)
             list[#list + 1] = bytes
             if list.size > opts.max_output_bytes then
                 list[#list] = bytes:sub(1, opts.max_output_bytes - list.size - 1)
-                return too_large(opts, stream)
+                return { nil, ("%s of %s exceeds max_output_bytes (%d)"):format(stream,
+                    opts.command[1], opts.max_output_bytes), "TOO_LARGE" }
             end
             bytes = self.core:read(stream)
         end

@@ -89,28 +89,21 @@ local function bytes_of(text)
     end))
 end
 
--- The variables without secret values.
-local function shown_env(env)
-    local shown = {}
-    for name, value in pairs(env or {}) do
-        if math.type(name) == "integer" then
-            shown[value] = true
-        else
-            shown[name] = redact.is_secret_name(name) and redact.MARK or command.text(value)
-        end
-    end
-    return next(shown) and shown
-end
-
 --- The key of a call in the log: all options that its result depends on.
 ---@param opts table of process.run or process.open, checked
----@return table
 function command.key(opts)
-    local words = {}
+    local words, env = {}, {}
     for i, argument in ipairs(opts.command) do
         words[i] = command.text(argument)
     end
-    return { command = json.array(words), env = shown_env(opts.env), cwd = opts.cwd,
+    for name, value in pairs(opts.env or {}) do
+        if math.type(name) == "integer" then
+            env[value] = true
+        else
+            env[name] = redact.is_secret_name(name) and redact.MARK or command.text(value)
+        end
+    end
+    return { command = json.array(words), env = next(env) and env, cwd = opts.cwd,
         isolate = opts.isolate or nil,
         input = opts.input and opts.input ~= "" and command.text(opts.input) or nil }
 end

@@ -40,16 +40,6 @@ local function fields_of(query)
     return fields
 end
 
-local function read_password(path)
-    local file <close>, message = io.open(path, "rb")
-    local password = file and file:read "l"
-    if not password or password == "" then
-        return nil, ("the file with Redis' password cannot be read: %s"):format(
-            message or path .. " is empty")
-    end
-    return (password:gsub("\r$", ""))
-end
-
 local SCHEME = { redis = "http", rediss = "https", ["redis+unix"] = "http", unix = "http" }
 
 -- Parses host and port.
@@ -115,15 +105,6 @@ local function parse(text)
     return set_db(place, fields.db or path:sub(2))
 end
 
--- The password in the environment for the same place.
-local function borrow_password(place)
-    local its = parse(os.getenv "PONDER_REDIS_URL" or "")
-    if its and its.at == place.at then
-        place.user, place.password = place.user or its.user, its.password
-        place.password_file = its.password_file
-    end
-end
-
 ---@param text string? nil: $PONDER_REDIS_URL
 ---@return ponder.redis.Place?
 ---@return string? message without the URL
@@ -137,12 +118,18 @@ function url.parse(text)
         return nil, message
     end
     if not place.password and not place.password_file then
-        borrow_password(place)
+        local its = parse(os.getenv "PONDER_REDIS_URL" or "")
+        if its and its.at == place.at then
+            place.user, place.password = place.user or its.user, its.password
+            place.password_file = its.password_file
+        end
     end
     if place.password_file and not place.password then
-        place.password, message = read_password(place.password_file)
-        if not place.password then
-            return nil, message
+        local file <close>, why = io.open(place.password_file, "rb")
+        place.password = (file and file:read "l" or ""):gsub("\r$", "")
+        if place.password == "" then
+            return nil, ("the file with Redis' password cannot be read: %s"):format(why
+                or place.password_file .. " is empty")
         end
     end
     redact.new { place.password } -- never shown in logs and events

@@ -151,7 +151,6 @@ end
 ---@param limit number
 ---@param used number
 ---@param need number of the call
----@return string
 function budget.refusal(what, limit, used, need)
     if what == "calls" then
         return ("the budget of %s is spent"):format(quote.count(limit, "call"))
@@ -187,7 +186,6 @@ end
 -- The scope of a budget
 
 ---The message of a timeout.
----@return string
 function budget.too_late(seconds)
     return ("the time budget of %g s is spent"):format(seconds)
 end

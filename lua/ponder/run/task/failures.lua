@@ -79,7 +79,6 @@ local function show_fields(err)
 end
 
 ---The text of a raised value.
----@return string
 function failures.describe(err)
     local meta, kind = getmetatable(err), type(err)
     if kind == "string" or kind == "number" or type(meta) == "table" and meta.__tostring then
@@ -135,15 +134,6 @@ local function place_in(co, level)
     end
 end
 
--- The same where a task waits, the innermost of its coroutines first.
-local function place_of(co)
-    local place
-    while co do
-        place, co = place_in(co, 0) or place, core.inner(co)
-    end
-    return place
-end
-
 ---Raises "file:line: message" with the script's line rather than the library's.
 function failures.raise_at_script(message)
     local place = place_in(running(), 2)
@@ -152,12 +142,14 @@ end
 
 ---The message of a deadlock: which tasks wait for what, and where in the script.
 ---@param tasks ponder.task.Handle[] all are parked; oldest first
----@return string
 function failures.deadlock(tasks)
     local lines = { "deadlock: all tasks wait, and nothing can wake them" }
     for i = 1, math.min(#tasks, MAX_LISTED) do
         local t = tasks[i]
-        local place = place_of(t.co) or "?"
+        local co, place = t.co, "?"
+        while co do -- the innermost of its coroutines that has a place
+            place, co = place_in(co, 0) or place, core.inner(co)
+        end
         lines[#lines + 1] = ("    task %d in %s at %s"):format(t.id, t.waits, place)
     end
     if #tasks > MAX_LISTED then
@@ -167,7 +159,6 @@ function failures.deadlock(tasks)
 end
 
 ---The failures of a group of tasks.
----@return ponder.task.Failures
 function failures.of(group)
     group.failures = group.failures or setmetatable({ reported = 0, over = false,
         unhandled = setmetatable({}, { __mode = "k" }) }, Failures)

@@ -128,15 +128,6 @@ local function reserve_shared(hold)
     end
 end
 
--- Releases the shared reservations of a call that is not made.
-local function release_shares(hold)
-    local shares = hold.shares or {}
-    hold.shares = nil
-    for _, share in ipairs(shares) do
-        share[1]:release(share[2], hold.again and 0 or 1)
-    end
-end
-
 -- Tells the budgets within `full` that it has refused or cancelled one of their calls.
 local function cut(hold, full, message)
     for _, one in ipairs(hold.budgets) do
@@ -312,9 +303,12 @@ end
 
 Hold.__close = function(self)
     if self.open then
-        self:settle(nil, nil)
-    elseif self.shares then
-        release_shares(self)
+        return self:settle(nil, nil)
+    end
+    local shares = self.shares or {}
+    self.shares = nil
+    for _, share in ipairs(shares) do
+        share[1]:release(share[2], self.again and 0 or 1)
     end
 end
 
@@ -338,25 +332,18 @@ function holds.charge(need, usage, cost, failed, partial, is_attempt)
     end
 end
 
--- The innermost budget that refuses calls with this message, whatever it has counted so far: calls
--- in flight when it did may be played later.
-local function refused_by(budgets, message)
-    for _, one in ipairs(budgets) do
-        for what, limit in pairs { calls = one.limits.max_calls or false,
-            tokens = one.limits.max_total_tokens or false, cost = one.limits.max_cost or false } do
-            local start = limit and budget.refusal(what, limit, 0, 0):match "^.- is spent"
-            if start and message:sub(1, #start) == start then
-                return one
-            end
-        end
-    end
-end
-
 ---Counts a call that was refused according to the log.
 ---@param need ponder.task.Need its upper bound
 function holds.refuse_again(need, message)
-    local hold = holds.new(budget.current(), need)
-    local full = refused_by(hold.budgets, message) or obstacle(hold)
+    local hold, full = holds.new(budget.current(), need), nil
+    for _, one in ipairs(hold.budgets) do -- calls in flight when it refused may be played later
+        for what, limit in pairs { calls = one.limits.max_calls or false,
+            tokens = one.limits.max_total_tokens or false, cost = one.limits.max_cost or false } do
+            local start = limit and budget.refusal(what, limit, 0, 0):match "^.- is spent"
+            full = full or start and message:sub(1, #start) == start and one
+        end
+    end
+    full = full or obstacle(hold)
     if full then
         cut(hold, full, message)
         budget.exhaust(full, message)

@@ -410,17 +410,11 @@ function life.cancel(t)
     return true
 end
 
-local function by_age(a, b)
-    return a.serial < b.serial
-end
-
----The tasks of a group that have not ended, oldest first.
----@param group? ponder.task.Group default: that of the current task
----@return ponder.task.Handle[]
+---The tasks of a group, or of the current one, that have not ended, oldest first.
 function life.alive(group)
     group = group or current.group
     local tasks = table.move(group.alive, 1, group.live, 1, {})
-    table.sort(tasks, by_age)
+    table.sort(tasks, function(a, b) return a.serial < b.serial end)
     return tasks
 end
 
@@ -452,15 +446,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Steps
 
--- The time of `t` was up while it computed: it waits until the timeout cancels it.
-local function suspend(t, raised)
-    t.is_late, t.raised = true, raised
-    t.state, t.waits, t.deadline = "parked", "its timeout", nil
-    if t.cancel_wanted then
-        close(t)
-    end
-end
-
 -- Handles the results of core.resume after a step of `t`.
 local function settle(t, ok, ...)
     current = nil
@@ -480,8 +465,10 @@ local function settle(t, ok, ...)
         end
     else
         local err, traceback, lacks_place = ...
-        if err == LATE then
-            return suspend(t, traceback)
+        if err == LATE then -- it waits until the timeout cancels it
+            t.is_late, t.raised = true, traceback
+            t.state, t.waits, t.deadline = "parked", "its timeout", nil
+            return t.cancel_wanted and close(t)
         end
         local closed, replaced = close_coroutine(t)
         if not closed and replaced ~= err then -- that of a __close
@@ -519,7 +506,6 @@ end
 ---@param context table<string, any>|false of its main task
 ---@param generator userdata? of math.random
 ---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait
----@return ponder.task.Group
 function life.begin(outer, context, generator, on_end, f, ...)
     local group = { outer = outer, inner = 0, random = generator, rounds = 0,
         shift = outer and outer.shift or 0, on_end = on_end, last_id = 0, alive = {},

@@ -210,43 +210,35 @@ function scheduler.fire_timers(group, now)
     end
 end
 
--- Fires the due timers of all groups. (max: now + shift may be rounded below the deadline.)
-local function fire_due_timers()
-    local now, group = clock(), life.due.heap[1]
-    while group and group.deadline <= now do
-        scheduler.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
-        life.schedule(group)
-        group = life.due.heap[1]
-    end
-end
-
 ---Whether no task of a group is ready.
 function scheduler.is_idle(group)
     return group.ready[1] == nil
-end
-
-local function wait_for_event()
-    local first = life.due.heap[1]
-    local seconds = life.queue[1] and 0 or first and math.max(0, first.deadline - clock())
-    if sources.are_pending() then
-        sources.wait(seconds)
-    elseif not seconds then
-        return deadlock()
-    elseif seconds > 0 then
-        wait(seconds)
-    end
 end
 
 local function run_to_the_end()
     while life.groups[1] do
         run_rounds()
         failures.report_collected()
-        if life.groups[1] then
-            wait_for_event()
-            fire_due_timers()
-            if stop_reason() then
-                handle_stop()
-            end
+        local group = life.due.heap[1]
+        local seconds = life.queue[1] and 0 or group and math.max(0, group.deadline - clock())
+        if not life.groups[1] then
+            return
+        elseif sources.are_pending() then
+            sources.wait(seconds)
+        elseif not seconds then
+            deadlock()
+        elseif seconds > 0 then
+            wait(seconds)
+        end
+        local now = clock()
+        group = life.due.heap[1]
+        while group and group.deadline <= now do -- now + shift may be rounded below the deadline
+            scheduler.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
+            life.schedule(group)
+            group = life.due.heap[1]
+        end
+        if stop_reason() then
+            handle_stop()
         end
     end
 end
@@ -283,13 +275,6 @@ local function reset(new_clock)
     failures.forget()
 end
 
--- Ends all tasks after the loop itself failed: a source or the clock raised.
-local function abandon()
-    for _, group in ipairs(copy(life.groups)) do
-        pcall(life.abort, group)
-    end
-end
-
 -- Returns the main task, which has ended, and the message of an error outside of it.
 local function run_all(opts, f, ...)
     clock, wait = opts.clock, opts.wait
@@ -298,8 +283,12 @@ local function run_all(opts, f, ...)
     life.outermost = group
     core.begin()
     local ok, err = core.loop(run_to_the_end)
-    if not ok then
-        core.loop(abandon)
+    if not ok then -- a source or the clock raised
+        core.loop(function()
+            for _, one in ipairs(copy(life.groups)) do
+                pcall(life.abort, one)
+            end
+        end)
     end
     local reported, unjoined = pcall(failures.report_rest, group)
     core.stop_obeyed()
@@ -353,7 +342,6 @@ function scheduler.is_playing()
 end
 
 ---Seconds on the clock of the run, as the current task sees it.
----@return number
 function scheduler.now()
     local current = get_current()
     local group = current and current.group
@@ -364,9 +352,7 @@ function scheduler.now()
     return group and clock() + group.shift or clock()
 end
 
----Seconds on the clock of a group.
----@param group? ponder.task.Group default: that of the current task
----@return number
+---Seconds on the clock of a group, by default that of the current task.
 function scheduler.clock(group)
     local current = get_current()
     group = group or current and current.group

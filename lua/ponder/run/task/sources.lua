@@ -44,7 +44,6 @@ function sources.are_pending()
 end
 
 ---Waits in the event loop until a source has events, and handles them.
----@param seconds? number nil: no limit
 function sources.wait(seconds)
     local n = loop.wait(seconds, posted)
     for i = 1, n do

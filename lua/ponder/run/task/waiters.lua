@@ -26,7 +26,6 @@ local function leave(tasks, place)
 end
 
 ---Waits for the next `wake`.
----@param deadline number? on the scheduler's clock
 ---@return boolean woken false: the deadline has passed
 function Waiters:wait(deadline)
     local t, tasks = scheduler.check(self.what), self.tasks
@@ -139,7 +138,6 @@ end
 -- Other tasks, and time
 
 ---The tasks of this run that have not ended, except the main and the current one; oldest first.
----@return ponder.task.Handle[]
 function waiters.others()
     local others, current = {}, scheduler.current()
     for _, t in ipairs(scheduler.alive()) do
