@@ -185,7 +185,7 @@ function Batch:read(status)
     for _, path in ipairs(status.results) do
         local how = self.form.download and self.form.download(self.target, path) or { path = path }
         how.timeout_ms, how.limits = READ_MS, RESULTS
-        function how.on_line(text)
+        function how.on_line(_, text)
             local key, n = tostring(json.get(text, "custom_id")):match "^ponder%-(%x+)%-(%d+)$"
             n = math.tointeger(tonumber(n))
             if key ~= self.key or not n then return end

@@ -41,28 +41,16 @@ local call = {}
 ---------------------------------------------------------------------------------------------------
 -- One attempt
 
-local function transfer_of(request, body)
-    local target, limits = request.target, request.limits
-    return {
-        url = target.url, method = "POST", headers = target.headers, body = body,
-        stream = request.stream and target.provider.stream or nil,
-        timeout_ms = limits.timeout_ms, idle_timeout_ms = limits.idle_timeout_ms,
-        connect_timeout_ms = limits.connect_timeout_ms,
-        cross_host_redirects = limits.cross_host_redirects, max_body_bytes = limits.max_body_bytes,
-        ca_file = target.ca_file, proxy = target.proxy,
-    }
-end
-
 -- Collects the events of a stream. An error inside the stream sets `stop`.
 local function open_stream(request)
-    local reading = { raw = {}, stop = nil }
     local reader = request.target.provider.reader(request, function(text, kind, index, tokens)
         request:emit(text, kind, index, tokens)
     end)
-    reading.reader = reader
+    local reading = { reader = reader, raw = {}, stop = nil }
+    local plain = reader.plain
     function reading.on_event(name, data)
         if request.sibling then request.sibling:release() end
-        if reader:plain(name, data) then return request.is_ended end
+        if plain(reader, name, data) then return request.is_ended end
         local decoded, message = reader:event(name, data)
         if not decoded and (data == "" or name == "ping") then return false end -- a heartbeat
         if not decoded then
@@ -80,22 +68,20 @@ end
 local function finish_stream(request, reading, result)
     local draft, is_complete = reading.reader:finish()
     draft.raw = reading.raw
-    if reading.stop then
-        return nil, reading.stop, draft
+    local problem = reading.stop
+    if not problem and request.is_ended then
+        return is_complete and draft or request.end_reply(draft)
+    elseif not problem and (result.code or result.malformed) then
+        problem = retry.failure(result.code or "BAD_REPLY", result.error
+            or "the reply is neither a stream of events nor JSON", result.headers, result.status)
+    elseif not problem and (is_complete or result.done) and draft.samples[1] then
+        return draft
+    elseif not problem then
+        problem = retry.failure("BAD_REPLY", "the stream ended before the reply did",
+            result.headers, result.status)
+        problem.cut, draft.truncated = true, true
     end
-    if request.is_ended then return is_complete and draft or request.end_reply(draft) end
-    if result.code then
-        return nil, retry.failure(result.code, result.error, result.headers, result.status), draft
-    end
-    if result.malformed then
-        return nil, retry.failure("BAD_REPLY", "the reply is neither a stream of events nor JSON",
-            result.headers, result.status), draft
-    end
-    if (is_complete or result.done) and draft.samples[1] then return draft end
-    local cut = retry.failure("BAD_REPLY", "the stream ended before the reply did", result.headers,
-        result.status)
-    cut.cut, draft.truncated = true, true
-    return nil, cut, draft
+    return nil, problem, draft
 end
 
 -- Reads a decoded reply.
@@ -109,24 +95,17 @@ local function read_decoded(request, decoded, headers, status)
     return draft
 end
 
-local function read_reply(request, result)
-    local body = result.body or ""
-    if result.status < 200 or result.status > 299 then
-        return nil, read.failed_reply(result.status, result.headers, body)
-    end
-    local decoded, message = json.decode(body)
-    if type(decoded) ~= "table" then
-        return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object: "
-            .. (message or "it is a " .. type(decoded)), result.headers, result.status)
-    end
-    return read_decoded(request, decoded, result.headers, result.status)
-end
-
 local function send_once(client, request, attempt)
+    local target, limits = request.target, request.limits
     local reading, body = request.stream and open_stream(request), request.bytes
     client:notify("request", attempt, request, body)
     local began = reading and client.now_ms()
-    local result = client.transport:send(transfer_of(request, body), reading and reading.on_event)
+    local result = client.transport:send({ url = target.url, method = "POST",
+        headers = target.headers, body = body, stream = reading and target.provider.stream or nil,
+        timeout_ms = limits.timeout_ms, idle_timeout_ms = limits.idle_timeout_ms,
+        connect_timeout_ms = limits.connect_timeout_ms,
+        cross_host_redirects = limits.cross_host_redirects, max_body_bytes = limits.max_body_bytes,
+        ca_file = target.ca_file, proxy = target.proxy }, reading and reading.on_event)
     if request.is_ended then -- else the transport measures it, without the time in its queue
         result.total_ms = result.total_ms or client.now_ms() - began
     end
@@ -134,10 +113,9 @@ local function send_once(client, request, attempt)
     if reading and (result.streamed or reading.stop or nothing or request.is_ended) then
         return result, finish_stream(request, reading, result)
     end
-    if result.code then
-        return result, nil, retry.failure(result.code, result.error, result.headers, result.status)
-    end
-    return result, read_reply(request, result)
+    local decoded, problem = read.reply(result)
+    if not decoded then return result, nil, problem end
+    return result, read_decoded(request, decoded, result.headers, result.status)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -208,39 +186,15 @@ local function has_content(draft)
     return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
 end
 
--- How long to wait before the next attempt; nil: do not retry, and why. After an attempt that may
--- have been billed, the budgets in force must have room for another.
-local function wait_before_next(client, request, problem, attempt)
-    if request.has_emitted then return nil end
-    local wait_ms, why = retry.wait_ms(problem, attempt,
-        request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
-    if wait_ms and problem.code == "RATE_LIMITED"
-        and retry.server_wait_ms(problem.headers, client.now_s()) then
-        request.target.gate:pause(wait_ms, client.now_ms())
-    end
-    if wait_ms and request.billed and request.hold then
-        local ok, refused = request.hold:renew()
-        if not ok then return nil, refused end
-    end
-    return wait_ms, why
-end
-
--- Adds a failed attempt to the run log, if there is one.
-local function note_failure(request, attempt, result, problem, wait_ms)
+-- Tells observers of a failed attempt, and adds it to the run log, if there is one.
+local function note_failure(client, request, attempt, result, problem, wait_ms)
     local row = request.row
+    client:notify("failure", attempt, request, result, problem, wait_ms)
     if row then
         local message = request.target.redactor:text(problem.message)
         table.insert(row.failures, { attempt = attempt, at = row.clock(),
             status = problem.status, code = problem.code, message = message,
             queue_ms = result.queue_ms, total_ms = result.total_ms, retry_in_ms = wait_ms })
-    end
-end
-
--- Tells the caller of the script, such as `ponder serve`, about a rate limit.
-local function tell_follower(client, problem)
-    local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
-    if follower then
-        follower:on_rate_limited(retry.server_wait_ms(problem.headers, client.now_s()))
     end
 end
 
@@ -266,39 +220,55 @@ local function call_provider(client, request)
             { total_ms = client.now_ms() - started_ms }, draft or problem)
     end
     if draft then return draft end
-    return nil, ("%s: %s"):format(target.label, problem.message), problem.code
+    return nil, target.label .. ": " .. problem.message, problem.code
 end
 
--- Sends a request, with retries. Returns a draft; or nil, the provider's message with the model,
--- the status and the attempts, a code, and what arrived before the stream broke.
+-- Sends a request, with retries, unless a delta has reached the script. After an attempt that may
+-- have been billed, the budgets in force must have room for another. Returns a draft; or nil, the
+-- provider's message with the model, the status and the attempts, a code, and what arrived before
+-- the stream broke.
 local function send_until_done(client, request)
-    local attempt = 0
+    local target, attempt = request.target, 0
     while true do
         attempt = attempt + 1
         local draft, problem, partial, result = attempt_once(client, request, attempt)
-        if draft then return draft end
-        if problem.code == "CONNECT" and request.target.other_url then -- a newer llama.cpp
-            request.target.url, request.target.other_url = request.target.other_url, nil
+        if not draft and problem.code == "CONNECT" and target.other_url then -- a newer llama.cpp
+            target.url, target.other_url = target.other_url, nil
             draft, problem, partial, result = attempt_once(client, request, attempt)
-            if draft then return draft end
         end
+        if draft then return draft end
         request.billed = has_content(partial)
             or tally.is_billed(problem.status, problem.code, problem.message)
-        local wait_ms, why = wait_before_next(client, request, problem, attempt)
-        client:notify("failure", attempt, request, result, problem, wait_ms)
-        note_failure(request, attempt, result, problem, wait_ms)
-        if not wait_ms then
-            if problem.cut and has_content(partial) then return partial end
-            tell_follower(client, problem)
-            return nil, retry.explain(request.target, problem, attempt, why), problem.code, partial
+        local asked_ms = problem.code == "RATE_LIMITED"
+            and retry.server_wait_ms(problem.headers, client.now_s())
+        local wait_ms, why
+        if not request.has_emitted then
+            wait_ms, why = retry.wait_ms(problem, attempt,
+                request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
+        end
+        if wait_ms and asked_ms then target.gate:pause(wait_ms, client.now_ms()) end
+        if wait_ms and request.billed and request.hold then
+            local ok, refused = request.hold:renew()
+            if not ok then
+                wait_ms, why = nil, refused
+            end
+        end
+        note_failure(client, request, attempt, result, problem, wait_ms)
+        if not wait_ms and problem.cut and has_content(partial) then
+            return partial
+        elseif not wait_ms then
+            local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
+            if follower then follower:on_rate_limited(asked_ms) end -- such as `ponder serve`
+            return nil, retry.explain(target, problem, attempt, why), problem.code, partial
         end
         client.sleep(wait_ms / 1000)
     end
 end
 
--- Whether the calls of a target go in batches. Most runs have none, and need not load the module.
+-- Whether the calls of a target with batches go in them. Most runs have none, and need not load the
+-- module.
 local function goes_in_batches(target)
-    return target.batch ~= nil and require("ponder.model.batch").path(target) ~= nil
+    return require("ponder.model.batch").path(target) ~= nil
 end
 
 local AGAIN = { SERVER = true, RATE_LIMITED = true, EXPIRED = true, TIMEOUT = true }
@@ -330,8 +300,12 @@ local function send_in_batches(client, request)
             return draft
         end
         local is_again = is_own and AGAIN[problem.code] and tries < MAX_BATCHES
-        client:notify("failure", tries, request, took, problem, is_again and 0 or nil)
-        if is_own then note_failure(request, tries, took, problem, is_again and 0 or nil) end
+        local wait_ms = is_again and 0 or nil
+        if is_own then
+            note_failure(client, request, tries, took, problem, wait_ms)
+        else
+            client:notify("failure", tries, request, took, problem)
+        end
         if not is_again then
             request.billed = problem.code == "BAD_REPLY"
             if not is_own then problem.place = "no reply to its batch" end
@@ -343,7 +317,7 @@ end
 -- Sends a request, and says what its reply cost.
 local function send(client, request)
     local draft, message, code, partial
-    local by_batch = goes_in_batches(request.target)
+    local by_batch = request.target.batch ~= nil and goes_in_batches(request.target)
     local sibling <close> = request.prefix and request.target.url and not by_batch
         and siblings.join(client, request) or nil
     request.sibling = sibling
@@ -399,25 +373,26 @@ local function within_budgets(client, request)
     return draft, problem, why, partial
 end
 
--- How many failed attempts may have been billed, and how often the call's process was killed.
+-- How many failed attempts may have been billed.
 local function count_billed(failures)
-    local attempts, killed = 0, 0
+    local count = 0
     for _, failed in ipairs(failures) do
-        if failed.code == "KILLED" then
-            killed = killed + 1
-        elseif tally.is_billed(failed.status, failed.code, failed.message) then
-            attempts = attempts + 1
+        if failed.code ~= "KILLED"
+            and tally.is_billed(failed.status, failed.code, failed.message) then
+            count = count + 1
         end
     end
-    return attempts, killed
+    return count
 end
 
--- Counts what previous processes may have been billed for a request besides its answer: attempts
+-- Counts what previous processes may have been billed for a request besides its answer: `attempts`
 -- that failed, and a call for each time that it was in flight when its process ended.
-local function charge_lost(request, attempts, killed)
+local function charge_lost(request, attempts, failures)
     local bound = request:upper_bound()
     for _ = 1, attempts do holds.charge(bound, nil, nil, false, false, true) end
-    for _ = 1, killed do holds.charge(bound, nil, nil, true) end
+    for _, failed in ipairs(failures) do
+        if failed.code == "KILLED" then holds.charge(bound, nil, nil, true) end
+    end
 end
 
 --- Counts a call that the log of this run answers in all budgets in force, as when it was sent.
@@ -430,11 +405,10 @@ function call.charge(request, failures, draft, message, code, partial)
     if not budgets.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local bound, rates = request:upper_bound(), request.target.rates
     if code == "BUDGET" then return holds.refuse_again(bound, message) end
-    local lost, killed = count_billed(failures)
-    local billed
+    local lost, billed = count_billed(failures), nil
     if not request.target.provider.call then billed = lost > 0 or has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
-    charge_lost(request, lost, killed)
+    charge_lost(request, lost, failures)
     if read.is_ended(draft) then bound = request:received(draft) end
     holds.charge(bound, used(rates, draft, code, partial, billed))
 end
@@ -471,7 +445,7 @@ local function through_log(client, request)
         model = request.model, sample = request.sample, samples = request.n,
         request = request.encoded, metadata = request.metadata and json.encode(request.metadata),
         label = request.target.label, messages = request.messages, attempts = 0, failures = {},
-        by_batch = goes_in_batches(request.target) }
+        by_batch = request.target.batch ~= nil and goes_in_batches(request.target) }
     function row.replace_prompt(text)
         request:replace_prompt(text)
         row.request = request.encoded
@@ -479,9 +453,9 @@ local function through_log(client, request)
     request.row = row
     local what = tape:begin_call(row)
     if row.lost then
-        local attempts, killed = count_billed(row.lost)
         request.lost = row.in_flight
-        charge_lost(request, attempts, killed + (row.in_flight and 1 or 0))
+        charge_lost(request, count_billed(row.lost), row.lost)
+        if row.in_flight then holds.charge(request:upper_bound(), nil, nil, true) end
     end
     local draft, message, code, partial = tape:answer(what, answer_anew, client, request)
     if row.played then call.charge(request, row.played, draft, message, code, partial) end
@@ -490,10 +464,9 @@ end
 
 local REFUSED = { BUDGET = true, NO_PRICE = true }
 
--- Makes a call, `ask(...)`, counted in the account of what is asked, if there is one: at its
--- nominal price, whoever answers.
+-- Makes a call, `ask(...)`, counted in the account of what is asked: at its nominal price, whoever
+-- answers.
 local function count_asked(account, rates, need, of, samples, ask, ...)
-    if not account then return ask(...) end
     local hold <close> = holds.new(account, need, of, samples)
     hold:reserve()
     local draft, message, code, partial = ask(...)
@@ -516,9 +489,10 @@ end
 ---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.perform(client, request)
     local account = scheduler.context "asked"
+    if not account then return through_log(client, request) end
     local draft, message, code, partial = count_asked(account, request.target.rates,
         request.upper_bound, request, request.n, through_log, client, request)
-    if draft and account and account.hear then account.hear(request.messages, draft.samples) end
+    if draft and account.hear then account.hear(request.messages, draft.samples) end
     return draft, message, code, partial
 end
 
@@ -570,7 +544,9 @@ function call.ask(m, opts)
     local function need()
         return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
     end
-    return count_asked(scheduler.context "asked", m.rates, need, nil, n, ask_custom, m, opts, need)
+    local account = scheduler.context "asked"
+    if not account then return ask_custom(m, opts, need) end
+    return count_asked(account, m.rates, need, nil, n, ask_custom, m, opts, need)
 end
 
 return call

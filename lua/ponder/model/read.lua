@@ -259,6 +259,25 @@ function read.failed_reply(status, headers, body)
     }
 end
 
+--- The decoded body of a reply; or nil and a failure.
+---@param result ponder.net.Result
+---@param was_read boolean? as a stream
+---@return table? decoded {} of a stream
+---@return ponder.model.Failure?
+function read.reply(result, was_read)
+    local status, headers, body = result.status, result.headers, result.body or ""
+    if result.code then
+        return nil, retry.failure(result.code, result.error, headers, status)
+    elseif status < 200 or status > 299 then
+        return nil, read.failed_reply(status, headers, body)
+    end
+    if was_read then return {} end
+    local decoded, message = json.decode(body)
+    if type(decoded) == "table" then return decoded end
+    return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object: "
+        .. (message or "it is a " .. type(decoded)), headers, status)
+end
+
 --- The failure of an error object inside a reply that began with status 200.
 ---@param decoded table contains the object
 ---@param object table|string

@@ -1,6 +1,5 @@
 --- Requests to a service besides those of calls: the list of its models, its files and batches.
 
-local json = require "ponder.json"
 local name = require "ponder.model.name"
 local options = require "ponder.base.options"
 local read = require "ponder.model.read"
@@ -16,32 +15,15 @@ local TIMEOUT_MS = 30000
 ---@field method string? default "GET"
 ---@field body string?
 ---@field headers table<string, string|false>? besides those of the target; false: not this one
----@field on_line? fun(line: string) gets each line of a reply in JSON lines
----@field is_raw boolean? the reply need not be JSON
+---@field on_line? fun(name: string, line: string) gets each line of a reply in JSON lines
 ---@field timeout_ms integer?
 ---@field max_retries integer?
 ---@field limits table? further fields of ponder.net.SubmitOptions
 
--- The decoded reply, or nil and a failure.
-local function read_reply(result, how)
-    if result.code then
-        return nil, retry.failure(result.code, result.error, result.headers, result.status)
-    end
-    local body = result.body or ""
-    if result.status < 200 or result.status > 299 then
-        return nil, read.failed_reply(result.status, result.headers, body)
-    elseif how.on_line or how.is_raw then
-        return {}
-    end
-    local decoded = json.decode(body)
-    if type(decoded) == "table" then return decoded end
-    return nil, retry.failure("BAD_REPLY", "the reply is not a JSON object", result.headers,
-        result.status)
-end
-
 ---Sends a request, and again as often as ponder.model.retry decides.
----@return table? decoded {} if the reply need not be JSON
+---@return table? decoded {} of JSON lines
 ---@return ponder.model.Failure? problem
+---@return integer attempts
 ---@return ponder.net.Result result of the last one
 function service.ask(client, target, how)
     client.requests = client.requests + 1
@@ -56,10 +38,8 @@ function service.ask(client, target, how)
     while true do
         attempt = attempt + 1
         client:notify("request", attempt, request)
-        local result = client.transport:send(transfer, how.on_line and function(_, line)
-            how.on_line(line)
-        end)
-        local decoded, problem = read_reply(result, how)
+        local result = client.transport:send(transfer, how.on_line)
+        local decoded, problem = read.reply(result, how.on_line ~= nil)
         if decoded then
             client:notify("reply", attempt, request, result,
                 { samples = { { text = result.body } } })
