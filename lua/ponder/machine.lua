@@ -189,9 +189,9 @@ local function check_arguments(run, msg, env)
             error(("%s.update: env.%s %s"):format(name, key, problem), 3)
         end
     end
-    local problem = env and Run.check_prompts(name .. ".update: env", run.class, env.prompts)
+    local problem = env and Run.prompt_problem(run.class.prompts, env.prompts)
     if problem then
-        error(problem, 3)
+        error(("%s.update: env: %s"):format(name, problem), 3)
     end
 end
 
@@ -335,9 +335,9 @@ end
 
 local function check_opts(class, where, opts)
     local checked = options.check(where, opts, class.options, 4)
-    local problem = Run.check_prompts(where, class, checked.prompts)
+    local problem = Run.prompt_problem(class.prompts, checked.prompts)
     if problem then
-        error(problem, 4)
+        error(("%s: %s"):format(where, problem), 4)
     end
     return checked
 end

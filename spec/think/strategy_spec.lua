@@ -476,9 +476,9 @@ end)
 
 describe("prompts of the options", function()
     it("that are unknown or invalid raise errors", function()
-        says('strategy.tot.new: opts.prompts: unknown prompt "generat" (did you mean "generate"?)',
+        says('strategy.tot.new: unknown prompt "generat" (did you mean "generate"?)',
             strategies.tot.new, { prompts = { generat = "x" } })
-        says("strategy.trm.new: opts.prompts: improve must be a function or a string (got 3)",
+        says("strategy.trm.new: prompts.improve must be a function or a string (got 3)",
             strategies.trm.new, { prompts = { improve = 3 } })
         assert.is_truthy(strategies.got.new { prompts = { instructions = {} } })
     end)

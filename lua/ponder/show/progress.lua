@@ -60,7 +60,7 @@ local function read_machine(self, s)
     local seen = s:look()
     if seen.count > 0 then
         self.thoughts = seen.count - 1
-        self.best = look.best_score(seen)
+        self.best = look.score(seen)
     end
     self.answer, self.counted = s:answer(), s.kind.counted or self.counted
 end

@@ -281,25 +281,19 @@ function Run:render(turn, name, context, node)
     return messages
 end
 
-local function prompt_problem(class, name, prompt)
-    if class.prompts[name] == nil then
-        return ("unknown prompt %s%s"):format(show(name),
-            options.hint(name, options.names(class.prompts)))
-    elseif type(prompt) ~= "function" and type(prompt) ~= "string" then
-        return ("prompts.%s must be a function or a string (got %s)"):format(name, show(prompt))
-    end
-end
-
 ---What is wrong with a table of prompts, or nil. Ignores the key `instructions` of prompt files.
----@param where string `"tot.new"`
----@param class MachineClass
+---@param known table<string, any> their names
 ---@param prompts table?
+---@param any_name boolean? ignore unknown names
 ---@return string?
-function Run.check_prompts(where, class, prompts)
+function Run.prompt_problem(known, prompts, any_name)
     for name, prompt in pairs(prompts or {}) do
-        local problem = name ~= "instructions" and prompt_problem(class, name, prompt)
-        if problem then
-            return where .. ": " .. problem
+        if known[name] ~= nil and type(prompt) ~= "function" and type(prompt) ~= "string" then
+            return ("prompts.%s must be a function or a string (got %s)"):format(name, show(prompt))
+        elseif known[name] == nil and name ~= "instructions" and not any_name then
+            local names = options.names(known)
+            return ("unknown prompt %s%s; there are: %s"):format(show(name),
+                options.hint(name, names), table.concat(names, ", "))
         end
     end
 end

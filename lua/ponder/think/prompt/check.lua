@@ -167,15 +167,10 @@ local function check_function(problems, label, f, contexts, known, needs)
         for _, name in ipairs(options.names(missed, is_string)) do
             add(problems, missed[name])
         end
-        if problem then
-            add(problems, problem)
-            return
-        end
-        local field = missing_field(context, needs, messages)
-        if field then
-            add(problems, ("%s: %s: its messages lack the text of context.%s"):format(place(f),
-                label, field))
-            return
+        local field = needs and messages and missing_field(context, needs, messages)
+        if needs and (problem or field) then
+            return add(problems, problem or ("%s: %s: its messages lack the text of context.%s")
+                :format(place(f), label, field))
         end
     end
 end
@@ -184,23 +179,14 @@ local function function_names(prompts)
     return options.names(prompts, function(_, f) return type(f) == "function" end)
 end
 
--- Functions that nothing calls.
-local function add_unknown(problems, prompts, known)
-    for _, prompt in ipairs(function_names(prompts)) do
-        if not known[prompt] then
-            add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
-                prompt, options.hint(prompt, function_names(known), "%s")))
-        end
-    end
-end
-
 ---Checks the prompts of one file.
 ---@param subject ponder.prompt.Subject whose they are
 ---@param prompts table what the file returned
 ---@param path string? the file, for problems without a line; nil: built in
+---@param names_only boolean? only functions that nothing calls, and fields that no context has
 ---@return string[] problems a line each
 ---@return integer count of functions that were rendered
-function check.all(subject, prompts, path)
+function check.all(subject, prompts, path, names_only)
     local problems, count = {}, 0
     local contexts, functions = subject.samples(), subject.functions()
     local known = fields_of(contexts)
@@ -209,33 +195,27 @@ function check.all(subject, prompts, path)
         if type(f) == "function" then
             count = count + 1
             check_function(problems, subject.name .. "." .. prompt, f, contexts[prompt] or {},
-                known, subject.needs[prompt] or {})
-        else
+                known, not names_only and (subject.needs[prompt] or {}))
+        elseif not names_only then
             add(problems, ("%s: the function %s is missing%s"):format(path or "built in", prompt,
                 f ~= nil and (" (got %s)"):format(options.show(f)) or ""))
         end
     end
-    add_unknown(problems, prompts, functions)
+    for _, prompt in ipairs(function_names(prompts)) do
+        if not functions[prompt] then
+            add(problems, ("%s: nothing calls the function %s%s"):format(place(prompts[prompt]),
+                prompt, options.hint(prompt, function_names(functions), "%s")))
+        end
+    end
     return problems, count
 end
 
----Checks the names in a file, before each run: functions that nothing calls, fields that no context
----has.
+---Checks the names in a file, before each run.
 ---@param subject ponder.prompt.Subject
 ---@param prompts table
 ---@return string? problem the first, with its file and line
 function check.names(subject, prompts)
-    local problems, contexts, functions = {}, subject.samples(), subject.functions()
-    add_unknown(problems, prompts, functions)
-    local known = fields_of(contexts)
-    for _, prompt in ipairs(function_names(functions)) do
-        local missed = {}
-        for _, context in ipairs(type(prompts[prompt]) == "function" and contexts[prompt] or {}) do
-            check.render(prompts[prompt], watched(context, prompts[prompt], known, missed))
-        end
-        add(problems, missed[next(missed)])
-    end
-    return problems[1]
+    return check.all(subject, prompts, nil, true)[1]
 end
 
 return check

@@ -25,13 +25,9 @@ local function thought(node)
         status = node.status or searches.figures(node), text = node.content }
 end
 
--- The ids from the root of a tree to a node.
-local function path_from_root(machine, id)
-    local parent, path = {}, {}
-    for i = 1, #machine.nodes do
-        local node = machine.nodes[i]
-        parent[node.id] = node.parent_id
-    end
+-- The ids from the root to a node; `parent` has that of each.
+local function path_to(id, parent)
+    local path = {}
     while id do
         table.insert(path, 1, id)
         id = parent[id]
@@ -45,36 +41,30 @@ end
 function look.tree(machine)
     return { count = #machine.nodes, node = function(i) return thought(machine.nodes[i]) end,
         path = function()
-            local path = machine.solution_path
+            local path, parent = machine.solution_path, {}
+            for _, node in ipairs(machine.nodes) do
+                parent[node.id] = node.parent_id
+            end
             local leaf = machine.find_best_leaf and machine:find_best_leaf()
-            return path and path[1] and path or path_from_root(machine, leaf and leaf.id)
+            return path and path[1] and path or path_to(leaf and leaf.id, parent)
         end }
 end
 
--- The parent of each thought, the source of its last edge that is not a link; and all other edges.
-local function parents_of(machine)
+---A machine with `nodes`, `edges` and `trace_path`. The parent of a thought is the source of its
+---last edge that is not a link.
+---@param machine table
+---@return ponder.strategy.Look
+function look.graph(machine)
     local parent, edges = {}, {}
-    for i = 1, #machine.edges do
-        local edge = machine.edges[i]
-        if edge.type ~= "connects" then
-            parent[edge.to] = edge.from
-        end
+    for _, edge in ipairs(machine.edges) do
+        parent[edge.to] = edge.type ~= "connects" and edge.from or parent[edge.to]
     end
-    for i = 1, #machine.edges do
-        local edge = machine.edges[i]
+    for _, edge in ipairs(machine.edges) do
         if edge.type == "connects" or parent[edge.to] ~= edge.from then
             edges[#edges + 1] = { source = edge.from, target = edge.to, kind = edge.type,
                 score = edge.weight }
         end
     end
-    return parent, edges
-end
-
----A machine with `nodes`, `edges` and `trace_path`.
----@param machine table
----@return ponder.strategy.Look
-function look.graph(machine)
-    local parent, edges = parents_of(machine)
     return { count = #machine.nodes, edges = edges, is_numbered = true,
         path = function()
             local leaf = machine:find_best_leaf()
@@ -96,12 +86,11 @@ function look.drawn(run)
     return { count = #nodes, node = function(i) return nodes[i] end, edges = run.edges,
         is_numbered = run.edges[1] ~= nil,
         path = function()
-            local path, id = {}, run.best_id
-            while id do
-                table.insert(path, 1, id)
-                id = nodes[id].parent
+            local parent = {}
+            for id, node in ipairs(nodes) do
+                parent[id] = node.parent
             end
-            return path
+            return path_to(run.best_id, parent)
         end }
 end
 
@@ -111,28 +100,16 @@ function look.nothing()
     return { count = 0, node = function() end }
 end
 
----The score of a node.
+---The score of a node, or the highest of all.
 ---@param seen ponder.strategy.Look
----@param id any nil: none
+---@param id any nil: of all
 ---@return number?
 function look.score(seen, id)
-    for i = 1, id ~= nil and seen.count or 0 do
-        local node = seen.node(i)
-        if node.id == id then
-            return node.score
-        end
-    end
-end
-
----The highest score among the nodes.
----@param seen ponder.strategy.Look
----@return number?
-function look.best_score(seen)
     local best
     for i = 1, seen.count do
-        local score = seen.node(i).score
-        if score and (not best or score > best) then
-            best = score
+        local node = seen.node(i)
+        if node.score and (id == nil or node.id == id) and (not best or node.score > best) then
+            best = node.score
         end
     end
     return best

@@ -124,7 +124,7 @@ function Run:outcome()
     local path = seen.path and seen.path() or {}
     return {
         answer = self:answer(),
-        score = look.score(seen, path[#path]),
+        score = path[1] and look.score(seen, path[#path]),
         status = self.result and "completed" or "error",
         stop_reason = self.stopped or machine.termination_reason
             or self.details and self.details.stop_reason or self.result and "success"

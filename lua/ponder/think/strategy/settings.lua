@@ -198,30 +198,6 @@ end
 -------------------------------------------------------------------------------
 -- Prompts
 
-local PROMPT = { type = { "function", "string" } }
-
--- What is wrong with a table of prompts by name, or nil. Prompts may be missing.
-local function problem_in(found, known)
-    for name in pairs(known) do
-        if found[name] ~= nil then
-            local _, problem = options.check_value(found[name], PROMPT)
-            if problem then
-                return ("%s %s"):format(name, problem)
-            end
-        end
-    end
-end
-
-local function unknown_name(by_name, known)
-    local names = options.names(known)
-    for name in pairs(by_name) do
-        if known[name] == nil and name ~= "instructions" then
-            return ("unknown prompt %s%s; there are: %s"):format(options.show(name),
-                options.hint(name, names), table.concat(names, ", "))
-        end
-    end
-end
-
 ---Checks the options `model`, `models` and `prompts`; raises. Ignores the key `instructions` of
 ---prompt files.
 ---@param where string `"strategy.tot.new"`
@@ -230,11 +206,9 @@ end
 ---@param level integer
 function settings.check(where, kind, opts, level)
     check_models(where, kind, opts, level + 1)
-    local by_name, known = opts.prompts, kind.prompt_names
-    local problem = by_name
-        and (unknown_name(by_name, known) or problem_in(by_name, known))
+    local problem = machine_run.prompt_problem(kind.prompt_names, opts.prompts)
     if problem then
-        error(("%s: opts.prompts: %s"):format(where, problem), level + 1)
+        error(("%s: %s"):format(where, problem), level + 1)
     end
 end
 
@@ -251,11 +225,9 @@ function settings.load_prompts(kind, opts)
         return nil, message, code
     end
     local path = prompt.find(kind.name).path
-    local problem = path and problem_in(found, kind.prompt_names)
-    if problem then
-        return nil, ("%s: %s"):format(path, problem), "BAD_PROMPT"
-    end
-    problem = path and check.names(kind.subject, found)
+    local problem = path and machine_run.prompt_problem(kind.prompt_names, found, true)
+    problem = problem and ("%s: %s"):format(path, problem) or path and check.names(kind.subject,
+        found)
     if problem then
         return nil, problem, "BAD_PROMPT"
     end
