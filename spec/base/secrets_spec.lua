@@ -153,6 +153,11 @@ describe("ponder.base.redact", function()
             redact.keep([[a"b/c-12345 a\"b/c-12345 a\"b\/c-12345 ]]
                 .. "9key-abcdef abcdefghijklmnop abcd12349"))
         assert.equal("[redacted] 9key-abcde", redact.keep "9key-abcdef 9key-abcde")
+        for _, key in ipairs { "key-5", "key-56789", "key-56789-and-more" } do
+            redact.new { key }
+        end
+        assert.equal("key-5 [redacted]x [redacted]!", redact.keep
+            "key-5 key-56789x key-56789-and-more!")
         assert.equal("[redacted] [redacted]", redact.new { "long", "longer-one" }:text
             "longer-one long")
         local kept = "lm-studio not-needed no-key-needed sk-no-key-required abcde12 abcdefghijklmno"
