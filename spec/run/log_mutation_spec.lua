@@ -75,7 +75,7 @@ describe("a log that was changed", function()
         end
         local first = result.err:match "^[^\n]*" or ""
         return first:find ": damaged: " and result.err:find "\nstack traceback:"
-            or first:find "ponder/[%w_/]+%.lua:%d" or first:find "store%.%l+: "
+            or first:find "ponder/[%w_/]+%.lua:%d" or first:find "store: "
             or first:find "%f[%w]prompts/[%w_/]+%.lua:%d"
     end
 

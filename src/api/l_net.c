@@ -216,27 +216,17 @@ static int pump_l_submit(lua_State *L)
 /* self, id -> boolean */
 static int pump_l_cancel(lua_State *L)
 {
-    Pump *p = to_pump(L);
-    int ok;
-    lua_Integer id = lua_tointegerx(L, 2, &ok);
-    if (!ok)
-        return luaL_error(L, "net.cancel: id must be an integer (got %s)", luaL_typename(L, 2));
-    lua_pushboolean(L, pump_cancel(p, id));
+    lua_pushboolean(L, pump_cancel(to_pump(L), luaL_checkinteger(L, 2)));
     return 1;
 }
 
 /* self, url, max_in_flight -> true | nil, message, code */
 static int pump_l_limit(lua_State *L)
 {
-    Pump *p = to_pump(L);
-    if (lua_type(L, 2) != LUA_TSTRING)
-        return luaL_error(L, "net.limit: url must be a string (got %s)", luaL_typename(L, 2));
-    int ok;
-    lua_Integer limit = lua_tointegerx(L, 3, &ok);
-    if (!ok || limit < 1)
-        return luaL_error(L, "net.limit: max_in_flight must be an integer >= 1 (got %s)",
-                          luaL_tolstring(L, 3, NULL));
-    PumpStatus status = pump_limit(p, lua_tostring(L, 2), limit);
+    const char *url = luaL_checkstring(L, 2);
+    lua_Integer limit = luaL_checkinteger(L, 3);
+    luaL_argcheck(L, limit >= 1, 3, "must be >= 1");
+    PumpStatus status = pump_limit(to_pump(L), url, limit);
     if (status != PUMP_OK)
         return push_failure(L, status);
     lua_pushboolean(L, 1);
@@ -357,14 +347,15 @@ static lua_Integer put_results(lua_State *L, int batch, lua_Integer n, Pump *pum
     return n;
 }
 
-/* self, batch -> n */
-static int hand_over(lua_State *L)
+static int take_batch(lua_State *L)
 {
     Pump *p = api_held(L);
-    int batch = lua_gettop(L);
-    lua_Integer n = put_events(L, batch, 0, pump_events(p));
-    n = put_results(L, batch, n, p);
-    clear_rest(L, batch, n);
+    if (pump_take(p) != PUMP_OK)
+        return luaL_error(L, "not enough memory for replies");
+    pump_resume(p);
+    lua_Integer n = put_events(L, 2, 0, pump_events(p));
+    n = put_results(L, 2, n, p);
+    clear_rest(L, 2, n);
     lua_pushinteger(L, n);
     return 1;
 }
@@ -372,16 +363,9 @@ static int hand_over(lua_State *L)
 /* self, batch -> n: fills the list with new events and results */
 static int pump_l_take(lua_State *L)
 {
-    Pump *p = to_pump(L);
-    if (!lua_istable(L, 2))
-        luaL_error(L, "net.take: batch must be a table (got %s)", luaL_typename(L, 2));
-    if (((Box *)lua_touserdata(L, 1))->uses > 0)
-        luaL_error(L, "net.take: a batch is being delivered");
-    if (pump_take(p) != PUMP_OK)
-        return luaL_error(L, "net.take: not enough memory");
-    pump_resume(p);
-    lua_settop(L, 2);
-    return api_use_box(L, 1, hand_over);
+    to_pump(L);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    return api_use_box(L, 1, take_batch);
 }
 
 /* text, a date as in HTTP -> seconds since 1970, or nil */

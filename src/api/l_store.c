@@ -36,31 +36,9 @@ static int no_values(lua_State *L, int store, StoreStatus status, const StoreErr
     return 1;
 }
 
-/* The value at `index`, which must be an open store of this process. */
-static Store *check_store(lua_State *L, int index, const char *where)
+static Store *to_store(lua_State *L)
 {
-    LuaStore *s = luaL_testudata(L, index, STORE);
-    if (s == NULL)
-        luaL_error(L, "store.%s: self must be a store (got %s)", where, luaL_typename(L, index));
-    const char *problem = s->store.db == NULL ? "is closed" : api_box_problem(&s->box);
-    if (problem != NULL)
-        luaL_error(L, "store.%s: the store %s", where, problem);
-    return &s->store;
-}
-
-static Store *self(lua_State *L, const char *where)
-{
-    return check_store(L, 1, where);
-}
-
-/* Argument `index`, which must be a string. */
-static const char *check_text(lua_State *L, int index, const char *where, const char *name,
-                              size_t *size)
-{
-    if (lua_type(L, index) != LUA_TSTRING)
-        luaL_error(L, "store.%s: %s must be a string (got %s)", where, name,
-                   luaL_typename(L, index));
-    return lua_tolstring(L, index, size);
+    return api_check_box(L, STORE, "store");
 }
 
 /* ---- scripts and transactions ---- */
@@ -68,51 +46,34 @@ static const char *check_text(lua_State *L, int index, const char *where, const 
 /* self, sql -> true | nil, message, code */
 static int store_l_script(lua_State *L)
 {
-    Store *s = self(L, "script");
     StoreError e;
     size_t size;
-    const char *sql = check_text(L, 2, "script", "sql", &size);
-    if (strlen(sql) != size)
-        return luaL_error(L, "store.script: sql must not contain a NUL");
-    return no_values(L, 1, store_script(s, sql, &e), &e);
+    const char *sql = luaL_checklstring(L, 2, &size);
+    luaL_argcheck(L, strlen(sql) == size, 2, "must not contain a NUL");
+    return no_values(L, 1, store_script(to_store(L), sql, &e), &e);
 }
 
 static int store_l_begin(lua_State *L)
 {
-    Store *s = self(L, "begin");
+    Store *s = to_store(L);
     StoreError e;
-    if (s->in_transaction)
-        return luaL_error(L, "store.begin: a transaction is already open");
+    luaL_argcheck(L, !s->in_transaction, 1, "a transaction is already open");
     return no_values(L, 1, store_begin(s, &e), &e);
 }
 
 static int store_l_commit(lua_State *L)
 {
-    Store *s = self(L, "commit");
+    Store *s = to_store(L);
     StoreError e;
-    if (!s->in_transaction)
-        return luaL_error(L, "store.commit: no transaction is open");
+    luaL_argcheck(L, s->in_transaction, 1, "no transaction is open");
     return no_values(L, 1, store_commit(s, &e), &e);
 }
 
 /* Does nothing without a transaction: a failed commit has rolled back. */
 static int store_l_rollback(lua_State *L)
 {
-    Store *s = self(L, "rollback");
     StoreError e;
-    return no_values(L, 1, store_rollback(s, &e), &e);
-}
-
-/* self -> pages left in the WAL | nil, message, code */
-static int store_l_checkpoint(lua_State *L)
-{
-    Store *s = self(L, "checkpoint");
-    StoreError e;
-    int left;
-    if (store_checkpoint(s, &left, &e) != STORE_OK)
-        return push_failure(L, 1, &e);
-    lua_pushinteger(L, left);
-    return 1;
+    return no_values(L, 1, store_rollback(to_store(L), &e), &e);
 }
 
 /* ---- statements, their parameters, and the rows that they return ---- */
@@ -135,31 +96,7 @@ static int raise(lua_State *L, int store, const StoreError *e)
 
 /* ---- values ---- */
 
-/* Raises for values that SQLite cannot store. They are on the stack from `first` on. */
-static void check_values(lua_State *L, const Store *s, const char *where, int first)
-{
-    int limit = sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
-    for (int i = first; i <= lua_gettop(L); i++) {
-        int n = i - first + 1;
-        switch (lua_type(L, i)) {
-        case LUA_TNIL:
-        case LUA_TBOOLEAN: break;
-        case LUA_TNUMBER:
-            if (isnan(lua_tonumber(L, i)))
-                luaL_error(L, "store.%s: value %d is NaN, which SQLite cannot store", where, n);
-            break;
-        case LUA_TSTRING:
-            if (lua_rawlen(L, i) > (lua_Unsigned)limit)
-                luaL_error(L, "store.%s: value %d has more than %d bytes, SQLite's limit", where, n,
-                           limit);
-            break;
-        default:
-            luaL_error(L,
-                       "store.%s: value %d must be nil, a boolean, a number or a string (got %s)",
-                       where, n, luaL_typename(L, i));
-        }
-    }
-}
+enum { SQL = 2, VALUES }; /* their arguments */
 
 /* `keep` says whether SQLite copies strings; if not, they must stay on the stack. */
 static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int at,
@@ -180,33 +117,38 @@ static int bind_value(lua_State *L, int index, sqlite3_stmt *statement, int at,
     }
 }
 
-/* A statement with its values bound: on the stack are the store, the SQL and the values. NULL: an
- * error. Mistakes in the call raise. No Lua value is made. */
-static sqlite3_stmt *acquire(lua_State *L, int store, const char *where,
-                             sqlite3_destructor_type keep, StoreError *e)
+/* A statement with its values bound, which end at `last`. NULL: an error. Mistakes in the call
+ * raise. No Lua value is made. */
+static sqlite3_stmt *acquire(lua_State *L, int last, sqlite3_destructor_type keep, StoreError *e)
 {
     size_t size;
-    int first = store + 2;
-    const char *sql = check_text(L, store + 1, where, "sql", &size);
     sqlite3_stmt *statement;
-    Store *s = check_store(L, store, where);
-    check_values(L, s, where, first);
+    const char *sql = luaL_checklstring(L, SQL, &size);
+    Store *s = to_store(L);
+    lua_Unsigned limit = (lua_Unsigned)sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, -1);
+    for (int i = VALUES; i <= last; i++) {
+        int type = lua_type(L, i);
+        luaL_argexpected(L, type <= LUA_TSTRING && type != LUA_TLIGHTUSERDATA, i,
+                         "nil, boolean, number or string");
+        luaL_argcheck(L, type != LUA_TNUMBER || !isnan(lua_tonumber(L, i)), i,
+                      "SQLite cannot store NaN");
+        luaL_argcheck(L, type != LUA_TSTRING || lua_rawlen(L, i) <= limit, i,
+                      "longer than SQLite's limit");
+    }
     StoreStatus status = store_acquire(s, sql, size, &statement, e);
     if (status == STORE_SQL)
-        luaL_error(L, "store.%s: %s in: %s", where, e->detail, sql);
+        luaL_error(L, "store: %s in: %s", e->detail, sql);
     if (status != STORE_OK)
         return NULL;
-    if (statement == NULL)
-        luaL_error(L, "store.%s: sql has no statement", where);
-    int wanted = sqlite3_bind_parameter_count(statement), got = lua_gettop(L) - first + 1;
+    luaL_argcheck(L, statement != NULL, SQL, "no statement");
+    int wanted = sqlite3_bind_parameter_count(statement), got = last - SQL;
     if (wanted != got) {
         store_release(s, statement);
-        luaL_error(L, "store.%s: the statement takes %d values (got %d): %s", where, wanted, got,
-                   sql);
+        luaL_error(L, "store: the statement takes %d values (got %d): %s", wanted, got, sql);
     }
     int rc = SQLITE_OK;
     for (int i = 1; rc == SQLITE_OK && i <= got; i++)
-        rc = bind_value(L, first + i - 1, statement, i, keep);
+        rc = bind_value(L, SQL + i, statement, i, keep);
     if (rc == SQLITE_OK)
         return statement;
     store_fail_sqlite(e, s->db, rc);
@@ -233,12 +175,12 @@ static void push_column(lua_State *L, sqlite3_stmt *statement, int column)
 /* self, sql, values... -> changes | nil, message, code */
 static int store_l_execute(lua_State *L)
 {
-    Store *s = self(L, "execute");
     StoreError e;
-    sqlite3_stmt *statement = acquire(L, 1, "execute", SQLITE_STATIC, &e);
+    int64_t changes;
+    sqlite3_stmt *statement = acquire(L, lua_gettop(L), SQLITE_STATIC, &e);
     if (statement == NULL)
         return push_failure(L, 1, &e);
-    int64_t changes;
+    Store *s = to_store(L);
     StoreStatus status = store_run(s, statement, &changes, &e);
     store_release(s, statement);
     if (status != STORE_OK)
@@ -256,22 +198,23 @@ static void close_rows(void *held)
         store_release(&r->store->store, r->statement);
 }
 
-/* self, sql, values... -> inserts Rows below them, which owns the statement */
-static Rows *rows_new(lua_State *L, const char *where, bool by_name)
+/* self, sql, values... -> Rows, which owns the statement, below them */
+static Rows *rows_new(lua_State *L, bool by_name)
 {
     StoreError e;
-    self(L, where);
+    int last = lua_gettop(L);
+    to_store(L);
     Rows *r = api_new_box(L, STORE_ROWS, sizeof *r, close_rows);
     r->store = lua_touserdata(L, 1);
     r->box.owner = &r->store->box;
     r->by_name = by_name;
     lua_pushvalue(L, 1);
     lua_setiuservalue(L, -2, 1);
-    lua_insert(L, 1);
-    r->statement = acquire(L, 2, where, SQLITE_TRANSIENT, &e);
+    r->statement = acquire(L, last, SQLITE_TRANSIENT, &e);
     if (r->statement == NULL)
-        raise(L, 2, &e);
+        raise(L, 1, &e);
     r->box.held = r;
+    lua_insert(L, 1);
     return r;
 }
 
@@ -311,7 +254,7 @@ static int rows_l_next(lua_State *L)
     if (r->box.held == NULL)
         return 0;
     if (api_box_problem(&r->box) != NULL || r->store->store.db == NULL)
-        return luaL_error(L, "store.rows: the store was closed between two rows");
+        return luaL_error(L, "the store was closed between two rows");
     return api_use_box(L, 1, push_next_row);
 }
 
@@ -328,20 +271,20 @@ static int push_iterator(lua_State *L)
 
 static int store_l_rows(lua_State *L)
 {
-    rows_new(L, "rows", false);
+    rows_new(L, false);
     return push_iterator(L);
 }
 
 static int store_l_columns(lua_State *L)
 {
-    rows_new(L, "columns", true);
+    rows_new(L, true);
     return push_iterator(L);
 }
 
 /* self, sql, values... -> values of the first row */
 static int store_l_row(lua_State *L)
 {
-    rows_new(L, "row", false)->box.closing = true;
+    rows_new(L, false)->box.closing = true;
     return api_use_box(L, 1, push_next_row);
 }
 
@@ -355,11 +298,8 @@ static void close_store(void *store)
 /* self -> true | nil, message, code */
 static int store_l_close(lua_State *L)
 {
-    LuaStore *s = luaL_testudata(L, 1, STORE);
     StoreError e;
-    if (s == NULL)
-        return luaL_error(L, "store.close: self must be a store (got %s)", luaL_typename(L, 1));
-    Store *held = api_empty_box(&s->box);
+    Store *held = api_empty_box(luaL_checkudata(L, 1, STORE));
     return no_values(L, 1, held != NULL ? store_close(held, &e) : STORE_OK, &e);
 }
 
@@ -395,9 +335,8 @@ static int l_open(lua_State *L)
 {
     size_t size;
     StoreError e;
-    const char *path = check_text(L, 1, "open", "path", &size);
-    if (size == 0 || strlen(path) != size)
-        return luaL_error(L, "store.open: path must not be empty, nor contain a NUL");
+    const char *path = luaL_checklstring(L, 1, &size);
+    luaL_argcheck(L, size > 0 && strlen(path) == size, 1, "empty, or with a NUL");
     lua_settop(L, 2);
     LuaStore *s = api_new_box(L, STORE, sizeof *s, close_store);
     lua_pushvalue(L, 1);
@@ -418,7 +357,7 @@ static int l_open(lua_State *L)
 /* path -> whether it has a writer | nil, message, code */
 static int l_in_use(lua_State *L)
 {
-    const char *path = check_text(L, 1, "in_use", "path", NULL);
+    const char *path = luaL_checkstring(L, 1);
     StoreError e;
     bool used;
     if (store_in_use(path, &used, &e) != STORE_OK)
@@ -432,7 +371,7 @@ static int l_sha256(lua_State *L)
 {
     static const char digits[] = "0123456789abcdef";
     size_t size;
-    const char *text = check_text(L, 1, "sha256", "text", &size);
+    const char *text = luaL_checklstring(L, 1, &size);
     uint8_t hash[SHA256_DIGEST_SIZE];
     char hex[2 * SHA256_DIGEST_SIZE];
     struct sha256_ctx context;
@@ -450,7 +389,7 @@ static int l_sha256(lua_State *L)
 /* path -> bytes | nil, message, code */
 static int l_free_bytes(lua_State *L)
 {
-    const char *path = check_text(L, 1, "free_bytes", "path", NULL);
+    const char *path = luaL_checkstring(L, 1);
     struct statvfs disk;
     if (statvfs(path, &disk) != 0) {
         StoreError e;
@@ -464,17 +403,11 @@ static int l_free_bytes(lua_State *L)
 /* ---- the module ---- */
 
 static const luaL_Reg store_methods[] = {
-    {"execute", store_l_execute},
-    {"script", store_l_script},
-    {"rows", store_l_rows},
-    {"columns", store_l_columns},
-    {"row", store_l_row},
-    {"begin", store_l_begin},
-    {"commit", store_l_commit},
-    {"rollback", store_l_rollback},
-    {"checkpoint", store_l_checkpoint},
-    {"close", store_l_close},
-    {NULL, NULL},
+    {"execute", store_l_execute}, {"script", store_l_script},
+    {"rows", store_l_rows},       {"columns", store_l_columns},
+    {"row", store_l_row},         {"begin", store_l_begin},
+    {"commit", store_l_commit},   {"rollback", store_l_rollback},
+    {"close", store_l_close},     {NULL, NULL},
 };
 
 static const luaL_Reg functions[] = {

@@ -16,7 +16,8 @@
 
 enum {
     BUSY_MS = 1000,
-    WAL_BYTES = 32 << 20,    /* the -wal is truncated to this after a checkpoint */
+    WAL_PAGES = 4000,        /* after which a commit copies them into the file */
+    WAL_BYTES = 32 << 20,    /* the -wal is truncated to this after that */
     CHECKED_BYTES = 64 << 20 /* larger files are not checked for damage at opening */
 };
 
@@ -280,7 +281,7 @@ static StoreStatus begin_wal(Store *s, bool full_sync, StoreError *e)
     snprintf(sql, sizeof sql,
              "PRAGMA synchronous=%s; PRAGMA journal_size_limit=%d; PRAGMA wal_autocheckpoint=%d; "
              "PRAGMA secure_delete=ON",
-             full_sync ? "FULL" : "NORMAL", WAL_BYTES, STORE_WAL_PAGES);
+             full_sync ? "FULL" : "NORMAL", WAL_BYTES, WAL_PAGES);
     return store_script(s, sql, e);
 }
 

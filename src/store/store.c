@@ -1,5 +1,5 @@
 /*
- * store.c -- errors, statements, transactions, checkpoints; see store.h.
+ * store.c -- errors, statements, transactions; see store.h.
  */
 #include "store/store.h"
 
@@ -271,21 +271,4 @@ StoreStatus store_commit(Store *s, StoreError *e)
     if (status != STORE_OK)
         store_rollback(s, NULL);
     return status;
-}
-
-/* ---- checkpoints ---- */
-
-StoreStatus store_checkpoint(Store *s, int *left, StoreError *e)
-{
-    int pages = 0, moved = 0;
-    *left = 0;
-    if (!s->writable)
-        return store_fail(e, STORE_READ_ONLY, "it is open for reading");
-    int rc = sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &moved);
-    StoreStatus status =
-        rc == SQLITE_OK || rc == SQLITE_BUSY ? STORE_OK : store_fail_sqlite(e, s->db, rc);
-    if (status != STORE_OK)
-        return status;
-    *left = pages > moved ? pages - moved : 0;
-    return STORE_OK;
 }

@@ -55,7 +55,7 @@ StoreStatus store_fail_sqlite(StoreError *e, sqlite3 *db, int rc);
 
 /* ---- stores ---- */
 
-enum { STORE_CACHED = 64 /* statements */, STORE_WAL_PAGES = 4000 };
+enum { STORE_CACHED = 64 /* statements */ };
 
 typedef enum StoreMode { STORE_READ, STORE_WRITE, STORE_CREATE } StoreMode;
 
@@ -119,9 +119,5 @@ StoreStatus store_script(Store *s, const char *sql, StoreError *e);
 StoreStatus store_begin(Store *s, StoreError *e);
 StoreStatus store_commit(Store *s, StoreError *e);
 StoreStatus store_rollback(Store *s, StoreError *e);
-
-/* Copies WAL pages into the file without waiting for readers; *left pages remain. SQLite does it
- * too, at a commit after STORE_WAL_PAGES. */
-StoreStatus store_checkpoint(Store *s, int *left, StoreError *e);
 
 #endif

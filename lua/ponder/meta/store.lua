@@ -132,13 +132,6 @@ function Store:columns(sql, ...) end
 ---@return ... values; nothing if there is no row
 function Store:row(sql, ...) end
 
---- Moves commits from the WAL into the file, without waiting for readers; takes some ms, so call it
---- when idle.
----@return integer? left pages that stay in the WAL because a reader needs them
----@return string? message
----@return string? code
-function Store:checkpoint() end
-
 --- Closes the store and rolls back an open transaction. May be called again. Open iterators raise
 --- afterwards. If it fails (a full disk), the store is closed nevertheless, and commits are in
 --- FILE-wal.

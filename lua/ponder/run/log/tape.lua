@@ -323,8 +323,6 @@ function Tape:turn(rounds)
         local shortage = writer:shortage_when_idle()
         if shortage then
             stop_all(self, shortage)
-        else
-            writer:on_idle()
         end
     end
     return arrived or writer.has_asked

@@ -17,7 +17,6 @@ local redact, schema, trust -- loaded with the first file
 local SPARE_BYTES = 1 << 20 -- disk space left for rows still to come
 local BYTES_A_CALL = 64 << 10 -- and more for each call in flight
 local MAX_QUEUED, BYTES_A_STATEMENT = 64 << 20, 200 -- bytes
-local COMMITS = 200 -- commits after which an idle run checkpoints
 
 ---@class ponder.log.Saved answers that were not paid for
 ---@field calls integer
@@ -51,7 +50,7 @@ Writer.__index = Writer
 function writer.new(clock)
     return setmetatable({ clock = clock, queue = {}, queued = 0, runs = 0, seq = 0, in_flight = 0,
         has_asked = false, calls = 0, saved = { calls = 0, cost = 0.0, unpriced = 0 },
-        commits = 0, pending = {}, unsigned = {} }, Writer)
+        pending = {}, unsigned = {} }, Writer)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -226,7 +225,7 @@ function Writer:commit()
             self.failed, quote.shell(self.path))
     end
     if wrote then
-        self.commits, self.free = self.commits + 1, nil
+        self.free = nil
     end
     return true
 end
@@ -234,14 +233,6 @@ end
 --- Closes the file.
 function Writer:close()
     self.db:close()
-end
-
---- Checkpoints the -wal when the run is idle and there were enough commits.
-function Writer:on_idle()
-    if self.commits >= COMMITS and not self.writing then
-        self.commits = 0
-        self.db:checkpoint()
-    end
 end
 
 --- Writes nothing: of runs that are replayed, or over.
