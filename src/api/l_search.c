@@ -99,27 +99,6 @@ void core_push_state(lua_State *L, int self, uint32_t id)
 
 /* ---- options: lua/ponder/base/searches.lua has checked them ---- */
 
-/* A flag is 0 or 1, nil NaN. */
-static double number(lua_State *L, const char *name)
-{
-    bool is_flag = lua_getfield(L, 1, name) == LUA_TBOOLEAN;
-    double x = is_flag ? lua_toboolean(L, -1) : lua_isnumber(L, -1) ? lua_tonumber(L, -1) : NAN;
-    lua_pop(L, 1);
-    return x;
-}
-
-/* One that is nil or larger: `most`, which means no limit. */
-static uint64_t count(lua_State *L, const char *name, uint64_t most)
-{
-    double x = number(L, name);
-    return x < (double)most && x >= 0 ? (uint64_t)x : most;
-}
-
-#define AT(name)                                                                                   \
-    {                                                                                              \
-#name, &o.name                                                                             \
-    }
-
 static int choice(lua_State *L, const char *name, const char *const names[])
 {
     lua_getfield(L, 1, name);
@@ -128,6 +107,11 @@ static int choice(lua_State *L, const char *name, const char *const names[])
     return i;
 }
 
+#define AT(name)                                                                                   \
+    {                                                                                              \
+#name, offsetof(SearchOptions, name), sizeof(((SearchOptions *)0)->name)                   \
+    }
+
 static SearchOptions read_options(lua_State *L)
 {
     static const char *const priors[] = {"none", "uniform", "softmax", "function", NULL};
@@ -135,33 +119,33 @@ static SearchOptions read_options(lua_State *L)
     static const SearchPolicy *const policies[] = {&search_bfs,        &search_dfs, &search_beam,
                                                    &search_best_first, &search_uct, &search_astar,
                                                    &search_idastar,    &search_lua};
+    static const struct {
+        const char *name;
+        size_t at, size;
+    } options[] = {AT(stop_score),      AT(c),          AT(c_init),
+                   AT(c_base),          AT(guide),      AT(weight),
+                   AT(unvisited_value), AT(gumbel),     AT(value_scale),
+                   AT(maxvisit_init),   AT(k),          AT(max_depth),
+                   AT(max_nodes),       AT(beam_width), AT(batch),
+                   AT(max_iterations),  AT(considered), AT(stops_at_terminal),
+                   AT(retain_path),     AT(simulates),  AT(reflects),
+                   AT(scores_levels),   AT(lazy),       AT(is_puct),
+                   AT(is_halving),      AT(normalize),  AT(backs_up_max),
+                   AT(greedy),          AT(revisit),    AT(asks_spent)};
     SearchOptions o = {.prior = (SearchPrior)choice(L, "prior", priors),
                        .unvisited = (SearchUnvisited)choice(L, "unvisited", unvisited)};
-    const struct {
-        const char *name;
-        double *at;
-    } numbers[] = {
-        AT(stop_score),      AT(c),      AT(c_init),      AT(c_base),       AT(guide), AT(weight),
-        AT(unvisited_value), AT(gumbel), AT(value_scale), AT(maxvisit_init)};
-    const struct {
-        const char *name;
-        uint32_t *at;
-    } counts[] = {AT(k), AT(max_depth), AT(max_nodes), AT(beam_width), AT(batch)};
-    const struct {
-        const char *name;
-        bool *at;
-    } flags[] = {AT(stops_at_terminal), AT(retain_path),  AT(simulates), AT(reflects),
-                 AT(scores_levels),     AT(lazy),         AT(is_puct),   AT(is_halving),
-                 AT(normalize),         AT(backs_up_max), AT(greedy),    AT(revisit),
-                 AT(asks_spent)};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        *numbers[i].at = number(L, numbers[i].name);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        *counts[i].at = (uint32_t)count(L, counts[i].name, UINT32_MAX);
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        *flags[i].at = number(L, flags[i].name) > 0;
-    o.max_iterations = count(L, "max_iterations", UINT64_MAX);
-    o.considered = count(L, "considered", UINT64_MAX);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        void *at = (char *)&o + options[i].at;
+        lua_getfield(L, 1, options[i].name);
+        double x = lua_isnumber(L, -1) ? lua_tonumber(L, -1) : NAN;
+        if (options[i].size == sizeof(double))
+            *(double *)at = x;
+        else if (options[i].size == sizeof(uint32_t)) /* nil, or a larger one: no limit */
+            *(uint32_t *)at = x < UINT32_MAX ? (uint32_t)x : UINT32_MAX;
+        else
+            *(bool *)at = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    }
     lua_getfield(L, 1, "seed"); /* any integer */
     o.seed = (uint64_t)luaL_optinteger(L, -1, 0);
     lua_getfield(L, 1, "policy");
@@ -356,14 +340,6 @@ static int core_best(lua_State *L)
     return push_id(L, best < s->count ? best : SEARCH_NO_NODE);
 }
 
-/* core:choice() -> halving: the child of the root to choose. */
-static int core_choice(lua_State *L)
-{
-    const Search *s = &core_check(L)->search;
-    bool has_choice = s->options.is_halving && s->rounds > 1;
-    return push_id(L, has_choice ? ((const Uct *)s->data)->choice : SEARCH_NO_NODE);
-}
-
 /* For evaluate_all and prior, which have checked them. */
 static int core_set_score(lua_State *L)
 {
@@ -430,7 +406,8 @@ static int core_path(lua_State *L)
     return 1;
 }
 
-/* core:counts() -> expansions, duplicates, pruned, depth_limited, children_dropped, iterations. */
+/* core:counts() -> expansions, duplicates, pruned, depth_limited, children_dropped, iterations;
+ * halving: the child of the root to choose. */
 static int core_counts(lua_State *L)
 {
     const Search *s = &core_check(L)->search;
@@ -438,8 +415,9 @@ static int core_counts(lua_State *L)
                                s->depth_limited, s->children_dropped, s->iterations};
     int n = sizeof counts / sizeof *counts;
     for (int i = 0; i < n; i++)
-        lua_pushinteger(L, counts[i] < LUA_MAXINTEGER ? (lua_Integer)counts[i] : LUA_MAXINTEGER);
-    return n;
+        lua_pushinteger(L, (lua_Integer)counts[i]);
+    bool has_choice = s->options.is_halving && s->rounds > 1;
+    return n + push_id(L, has_choice ? ((const Uct *)s->data)->choice : SEARCH_NO_NODE);
 }
 
 PONDER_MODULE(luaopen_ponder_core_search)
@@ -447,7 +425,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
     static const luaL_Reg methods[] = {{"begin", core_begin},
                                        {"best", core_best},
                                        {"calling", core_calling},
-                                       {"choice", core_choice},
                                        {"counts", core_counts},
                                        {"extend", core_extend},
                                        {"finish", core_finish},

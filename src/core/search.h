@@ -77,7 +77,7 @@ typedef struct SearchOptions {
     uint32_t max_nodes;      /* the root included */
     uint32_t beam_width;     /* beam: nodes kept per level; best_first: cap, 0: none */
     uint32_t batch;          /* tickets per round */
-    uint64_t max_iterations; /* UINT64_MAX: no limit */
+    uint32_t max_iterations; /* UINT32_MAX: no limit */
     double stop_score;      /* a terminal node with at least this ends the search; NaN: none does */
     bool stops_at_terminal; /* with -infinity as stop_score */
     bool retain_path;       /* dfs, idastar: frees a node once nothing open descends from it */
@@ -90,7 +90,8 @@ typedef struct SearchOptions {
     double unvisited_value;
     double weight; /* astar, idastar */
     /* halving */
-    uint64_t considered, seed;
+    uint32_t considered;
+    uint64_t seed;
     double gumbel, value_scale, maxvisit_init;
 } SearchOptions;
 

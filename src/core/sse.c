@@ -184,33 +184,23 @@ static void end_line(SseReader *r, const Alloc *a, const char *piece, size_t n, 
     }
 }
 
-/* The next `c` in [at, end), else `end`. `found` is the last answer, so no byte is searched twice.
- */
-static const char *next_char(const char *at, const char *end, int c, const char *found)
-{
-    if (found != NULL && found >= at)
-        return found;
-    const char *p = at < end ? memchr(at, c, (size_t)(end - at)) : NULL;
-    return p != NULL ? p : end;
-}
-
 SseStatus sse_feed(SseReader *r, const Alloc *a, const char *bytes, size_t n, EventList *out,
                    int64_t source)
 {
     const char *at = bytes, *end = bytes + n;
-    const char *lf = NULL, *cr = r->format == SSE_JSON_LINES ? end : NULL;
+    char cr = r->format == SSE_JSON_LINES ? '\n' : '\r'; /* ends a line, too */
     while (at < end && r->status == SSE_OK && !r->done) {
         if (r->skip_lf && *at == '\n')
             at++;
         r->skip_lf = false;
-        lf = next_char(at, end, '\n', lf);
-        cr = next_char(at, end, '\r', cr);
-        const char *stop = lf < cr ? lf : cr;
+        const char *stop = at;
+        while (stop < end && *stop != '\n' && *stop != cr)
+            stop++;
         if (stop == end) {
             keep_piece(r, a, at, (size_t)(end - at));
             break;
         }
-        r->skip_lf = stop == cr;
+        r->skip_lf = *stop == '\r';
         end_line(r, a, at, (size_t)(stop - at), out, source);
         at = stop + 1;
     }

@@ -303,15 +303,12 @@ static void fail_curl(Transfer *t, CURLcode code)
 /* The same origin, or its TLS: http://host:80 and https://host:443. */
 static bool is_same_host(const char *from, const char *to)
 {
-    static const char plain[] = "http://", port[] = ":80", tls[] = "https://", tls_port[] = ":443";
-    size_t size = strlen(from), host = size - (sizeof plain - 1) - (sizeof port - 1);
+    size_t host = strlen(from) - strlen("http://") - strlen(":80");
     if (strcmp(from, to) == 0)
         return true;
-    return strncmp(from, plain, sizeof plain - 1) == 0 && size > sizeof plain + sizeof port &&
-           strcmp(from + size - (sizeof port - 1), port) == 0 &&
-           strncmp(to, tls, sizeof tls - 1) == 0 &&
-           strncmp(to + sizeof tls - 1, from + sizeof plain - 1, host) == 0 &&
-           strcmp(to + sizeof tls - 1 + host, tls_port) == 0;
+    return strncmp(from, "http://", 7) == 0 && strcmp(from + 7 + host, ":80") == 0 &&
+           strncmp(to, "https://", 8) == 0 && strncmp(to + 8, from + 7, host) == 0 &&
+           strcmp(to + 8 + host, ":443") == 0;
 }
 
 /* Checks a redirect and sets up its request. */

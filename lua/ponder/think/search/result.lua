@@ -59,7 +59,8 @@ local function hint_of(opts, stats)
 end
 
 local function stats_of(core, started)
-    local expansions, duplicates, pruned, depth_limited, children_dropped = core:counts()
+    local expansions, duplicates, pruned, depth_limited, children_dropped, iterations, choice
+        = core:counts()
     return {
         nodes = core:count(),
         expansions = expansions,
@@ -69,7 +70,7 @@ local function stats_of(core, started)
         depth_limited = depth_limited,
         children_dropped = children_dropped,
         duration_ms = (task.now() - started) * 1000,
-    }
+    }, iterations, choice
 end
 
 -- Lists of ids are lists in JSON too.
@@ -98,7 +99,8 @@ return function(core, opts, started)
     local best_id = core:best()
     local best = best_id and node_of(best_id)
     local found = best ~= nil and best.terminal or false
-    local stats, hook = stats_of(core, started), opts.hook
+    local stats, iterations, choice = stats_of(core, started)
+    local hook = opts.hook
     local own = hook and hook.result() or {}
     local result = {
         ok = found,
@@ -108,8 +110,8 @@ return function(core, opts, started)
         best_node = best,
         stop_reason = stop_reason(core, found),
         hint = not found and hint_of(opts, stats) or nil,
-        iterations = hook and hook.iterations() or not hook and select(6, core:counts()) or 0,
-        choice = core:choice(),
+        iterations = hook and hook.iterations() or not hook and iterations or 0,
+        choice = choice,
         tree = setmetatable({
             root_id = 0,
             best_id = best_id,
