@@ -132,12 +132,6 @@ local function with_prefix(model, all)
     return messages
 end
 
--- The system prompt, marked where that is wanted.
-local function mark_system(model, all)
-    local mark = all.prompt_cache and type(all.system) == "string" and mark_of(model, all)
-    return mark and { options.merge({ type = "text", text = all.system }, mark) } or all.system
-end
-
 -- The plan of a call: its options merged with those of the open model. `all` are all options,
 -- `kept` those that are sent. `level` is the error level: 1 is this function.
 local function prepare(model, opts, level)
@@ -163,6 +157,7 @@ local function prepare(model, opts, level)
     elseif all.reasoning then
         all.reasoning_effort = all.reasoning
     end
+    local mark = all.prompt_cache and type(all.system) == "string" and mark_of(model, all)
     if all.logprobs == false then all.logprobs = nil end
     if all.n == 1 then all.n = nil end -- the same request as without
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
@@ -170,7 +165,9 @@ local function prepare(model, opts, level)
     local kept, dropped, split = params.apply(model.target, all, SENT)
     kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
-        n = all.n or 1, first = all.sample or 1, system = mark_system(model, all),
+        n = all.n or 1, first = all.sample or 1,
+        system = mark and { options.merge({ type = "text", text = all.system }, mark) }
+            or all.system,
         messages = all.prefix and with_prefix(model, all) or all.messages }
 end
 
@@ -276,74 +273,63 @@ local function ask_each(model, plan, count, offset, draft)
     return draft
 end
 
--- Called after a request for n samples was refused. If a request for one sample succeeds, n was the
--- reason, and later calls of this model ask for one sample at a time.
-local function ask_alone(model, plan)
-    local draft = ask(model, plan, 1, 0)
-    if not draft then return nil end
-    model.target.one_by_one = true
-    return ask_each(model, plan, plan.n - 1, 1, draft)
-end
-
--- OpenAI-compatible servers may refuse n, or ignore it: then ask for the missing samples one by
--- one.
+-- Servers may refuse n, or ignore it: then ask for the missing samples one by one.
 local function ask_all(model, plan)
-    if plan.n > 1 and (plan.split or model.target.one_by_one) then
-        return ask_each(model, plan, plan.n, 0, nil)
+    local n, target = plan.n, model.target
+    if n > 1 and (plan.split or target.one_by_one) then
+        return ask_each(model, plan, n, 0, nil)
     end
-    local draft, message, code, partial = ask(model, plan, plan.n, 0)
-    if code == "BAD_REQUEST" and plan.n > 1 and not partial then
-        local each, message_each, code_each, partial_each = ask_alone(model, plan)
-        if each or code_each then return each, message_each, code_each, partial_each end
+    local draft, message, code, partial = ask(model, plan, n, 0)
+    if code == "BAD_REQUEST" and n > 1 and not partial then
+        draft = ask(model, plan, 1, 0)
+        if not draft then return nil, message, code end -- n was not the reason
+        target.one_by_one = true
+        return ask_each(model, plan, n - 1, 1, draft)
     end
-    if not draft or draft.truncated or #draft.samples >= plan.n then
-        return draft, message, code, partial
-    end
-    local have = #draft.samples
-    model.target.one_by_one = model.target.one_by_one or have == 1
-    return ask_each(model, plan, plan.n - have, have, draft)
+    local have = draft and #draft.samples or n
+    if have >= n or draft.truncated then return draft, message, code, partial end
+    target.one_by_one = target.one_by_one or have == 1
+    return ask_each(model, plan, n - have, have, draft)
 end
 
 ---------------------------------------------------------------------------------------------------
 -- The reply
 
-local function is_refused(sample)
-    return not sample.text and not sample.tool_calls
-        and (sample.refusal ~= nil or sample.finish_reason == "content_filter")
-end
-
+-- The reply; and why nothing of it is usable, if that is so.
 local function assemble(plan, draft)
-    local samples, texts = {}, {}
+    local samples, texts, refused = {}, {}, 0
     for i, sample in ipairs(draft.samples) do
         samples[i], texts[i] = sample, sample.text or ""
-        if not sample.text and not sample.tool_calls and not is_refused(sample) then
-            samples[i] = options.merge({}, sample) -- an empty reply
-            samples[i].text = ""
+        if not sample.text and not sample.tool_calls then
+            if sample.refusal or sample.finish_reason == "content_filter" then
+                refused = refused + 1
+            else
+                samples[i] = options.merge({}, sample) -- an empty reply
+                samples[i].text = ""
+            end
         end
     end
     local first, usage = samples[1] or {}, draft.usage
     if usage then usage.total_tokens = tally.total(usage) end
-    local message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
-        blocks = first.blocks }
     local reply = {
-        text = texts[1] or "", texts = texts, samples = samples, message = message,
-        finish_reason = first.finish_reason, usage = usage,
-        model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
-        time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts, raw = draft.raw,
+        text = texts[1] or "", texts = texts, samples = samples,
+        message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
+            blocks = first.blocks },
+        finish_reason = first.finish_reason, tool_calls = first.tool_calls,
+        reasoning = first.reasoning, refusal = first.refusal, logprobs = first.logprobs,
+        usage = usage, model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
+        time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts,
+        truncated = draft.truncated, dropped = plan.dropped, cost = draft.cost,
+        scripted = draft.scripted, recorded = draft.recorded,
+        cached = draft.origin == "cache" or nil, raw = draft.raw,
     }
-    reply.tool_calls, reply.reasoning = first.tool_calls, first.reasoning
-    reply.refusal, reply.logprobs = first.refusal, first.logprobs
-    reply.truncated, reply.dropped = draft.truncated, plan.dropped
-    reply.scripted, reply.recorded, reply.cost = draft.scripted, draft.recorded, draft.cost
-    reply.cached = draft.origin == "cache" or nil
-    return reply
+    return reply, refused > 0 and refused == #samples
+        and (first.refusal or "the provider's filter withheld the reply") or nil
 end
 
-local function all_refused(samples)
-    for _, sample in ipairs(samples) do
-        if not is_refused(sample) then return false end
-    end
-    return #samples > 0
+local function unusable(target, draft, message)
+    if target.provider.call then return ("%s: %s"):format(target.label, message) end
+    return retry.explain(target, { message = message, status = 200 }, draft.attempts or 1)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -366,100 +352,79 @@ end
 -- The value of one sample; updates the draft if the sample was repaired. A repair that was not
 -- answered returns its code, too.
 local function json_of(model, plan, draft, i)
-    local value, problem = schema.parse(draft.samples[i].text, plan.format)
-    if value ~= nil or not (plan.all.repair or plan.all.returns) or not draft.samples[i].text then
-        return value, problem
+    local text = draft.samples[i].text
+    local value, problem = schema.parse(text, plan.format)
+    if value == nil and text and (plan.all.repair or plan.all.returns) then
+        local repaired, message, code = repair(model, plan, draft.samples[i], problem)
+        if not repaired then return nil, ("%s (asked again: %s)"):format(problem, message), code end
+        draft.samples[i] = repaired.samples[1] or {}
+        draft.usage = add_usage(draft.usage, repaired.usage)
+        draft.cost = add_cost(draft.cost, repaired.cost)
+        draft.attempts = read.sum(draft.attempts, repaired.attempts)
+        value, problem = schema.parse(draft.samples[i].text, plan.format)
     end
-    local repaired, message, code = repair(model, plan, draft.samples[i], problem)
-    if not repaired then return nil, ("%s (asked again: %s)"):format(problem, message), code end
-    draft.samples[i] = repaired.samples[1] or {}
-    draft.usage = add_usage(draft.usage, repaired.usage)
-    draft.cost = add_cost(draft.cost, repaired.cost)
-    draft.attempts = read.sum(draft.attempts, repaired.attempts)
-    return schema.parse(draft.samples[i].text, plan.format)
+    if value == nil and draft.samples[i].finish_reason == "length" then
+        problem = problem .. " (the reply was truncated at max_output_tokens)"
+    end
+    return value, problem
 end
 
--- The values by sample, nil for those without one; the first value; the first problem, its code and
--- its sample.
-local function read_json(model, plan, draft)
-    -- Repairs must not change the draft of a log or a cache.
+-- The reply with the values of its samples; or nil, and what is wrong with the first that has none.
+local function with_values(model, plan, draft)
+    draft = options.merge({}, draft) -- repairs must not change the draft of a log or a cache
     draft.samples = options.merge({}, draft.samples)
     local values, first, problem, code, at = {}, nil, nil, nil, nil
     for i, sample in ipairs(draft.samples) do
         if not sample.tool_calls then
-            local value, message, why = json_of(model, plan, draft, i)
-            if value == nil and draft.samples[i].finish_reason == "length" then
-                message = message .. " (the reply was truncated at max_output_tokens)"
-            end
-            values[i] = value
-            if first == nil then first = value end
-            if value == nil and not problem then problem, code, at = message, why, i end
+            local message, why
+            values[i], message, why = json_of(model, plan, draft, i)
+            if first == nil then first = values[i] end
+            if values[i] == nil and not problem then problem, code, at = message, why, i end
         end
     end
-    return values, first, problem, code, at
+    local reply, typed = assemble(plan, draft), plan.all.returns ~= nil
+    local several = #draft.samples > 1
+    if typed then
+        reply.value, reply.values = first, several and values or nil
+    else
+        reply.json, reply.jsons = first, several and values or nil
+    end
+    if not problem or first ~= nil and not typed then return reply end
+    local which = several and typed and ("of sample %d "):format(at) or ""
+    return nil, unusable(model.target, draft, ("%s; the reply %swas %s"):format(problem, which,
+        options.show(quote.line(reply.texts[at], SHOWN_BYTES)))), code or "BAD_REPLY", reply
 end
 
 ---------------------------------------------------------------------------------------------------
 
-local function unusable_message(target, draft, message)
-    if target.provider.call then return ("%s: %s"):format(target.label, message) end
-    return retry.explain(target, { message = message, status = 200 }, draft.attempts or 1)
-end
-
 local function can_prefill(target)
     local prefills, row = target.provider.prefills, target.provider.row
-    if row then return row.prefill ~= nil end
-    return target.provider.call ~= nil or type(prefills) == "function" and prefills(target)
-end
-
--- Says once for each option of a model that it is not sent; or returns why that is an error.
-local function tell_dropped(model, plan)
-    for _, option in ipairs(options.names(plan.dropped)) do
-        local line = ("%s: %s is not sent: %s"):format(model.target.label, option,
-            plan.dropped[option])
-        if plan.all.strict_options then
-            return line .. "; nothing was sent (strict_options)"
-        end
-        notice.once(line)
-    end
+    return target.provider.call ~= nil or row and row.prefill ~= nil
+        or prefills and prefills(target)
 end
 
 --- See ponder.model.Model.chat.
 ---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
-    local plan = prepare(model, opts, level + 1)
-    if plan.all.prefill and not can_prefill(model.target) then
-        return nil, model.target.label .. " cannot continue a reply (prefill); nothing was sent",
+    local plan, target = prepare(model, opts, level + 1), model.target
+    if plan.all.prefill and not can_prefill(target) then
+        return nil, target.label .. " cannot continue a reply (prefill); nothing was sent",
             "UNSUPPORTED"
     end
-    if plan.dropped then
-        local refused = tell_dropped(model, plan)
-        if refused then return nil, refused, "BAD_REQUEST" end
+    for _, option in ipairs(plan.dropped and options.names(plan.dropped) or {}) do
+        local line = ("%s: %s is not sent: %s"):format(target.label, option, plan.dropped[option])
+        if plan.all.strict_options then
+            return nil, line .. "; nothing was sent (strict_options)", "BAD_REQUEST"
+        end
+        notice.once(line)
     end
     local draft, message, code, partial = ask_all(model, plan)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end
-    if all_refused(draft.samples) then
-        local refusal = draft.samples[1].refusal or "the provider's filter withheld the reply"
-        return nil, unusable_message(model.target, draft, refusal), "CONTENT_FILTER",
-            assemble(plan, draft)
-    end
-    if not plan.format or read.is_ended(draft) then
-        return assemble(plan, draft)
-    end
-    draft = options.merge({}, draft)
-    local values, first, problem, why, at = read_json(model, plan, draft)
-    local reply, typed = assemble(plan, draft), plan.all.returns ~= nil
-    local several = #draft.samples > 1 and values or nil
-    if typed then
-        reply.value, reply.values = first, several
-    else
-        reply.json, reply.jsons = first, several
-    end
-    if problem and (first == nil or typed) then
-        local which = #draft.samples > 1 and typed and ("of sample %d "):format(at) or ""
-        return nil, unusable_message(model.target, draft, ("%s; the reply %swas %s"):format(problem,
-            which, options.show(quote.line(reply.texts[at], SHOWN_BYTES)))), why or "BAD_REPLY",
-            reply
+    local reply, refusal = assemble(plan, draft)
+    if refusal then
+        return nil, unusable(target, draft, refusal), "CONTENT_FILTER", reply
+    elseif plan.format and not (draft.truncated and read.is_ended(draft)) then
+        return with_values(model, plan, draft)
     end
     return reply
 end
