@@ -20,31 +20,25 @@ local MAX_TOKENS = 300000 -- of one such request, estimated
 -- Which providers have which endpoint. OpenAI's own server has vectors and decisions only; a server
 -- at another address may have any.
 local HAVE = {
-    embed = { openai = true, azure = true, gemini = true, mistral = true, together = true,
+    vectors = { openai = true, azure = true, gemini = true, mistral = true, together = true,
         openrouter = true, vllm = true, llamacpp = true, lmstudio = true, ollama = true },
-    rerank = { together = true, vllm = true, llamacpp = true },
-    score = { together = true, vllm = true, llamacpp = true, lmstudio = true },
-    reward = { vllm = true },
+    ranks = { together = true, vllm = true, llamacpp = true },
+    ["scores of given texts"] = { together = true, vllm = true, llamacpp = true, lmstudio = true },
+    rewards = { vllm = true },
 }
 
 local function has(target, what)
     local row = target.provider.row
     if not target.base_url then return false end
-    if target.name == "openai" then return what == "embed" or not target.is_home end
+    if target.name == "openai" then return what == "vectors" or not target.is_home end
     return HAVE[what][target.name] or row ~= nil and row.is_own or false
 end
 
-local function unsupported(target, what)
-    return nil, ("%s has no endpoint for %s; nothing was sent"):format(target.label, what),
-        "UNSUPPORTED"
-end
-
--- The base URL without its last /v1: where vLLM has its own endpoints.
-local function root_of(base_url) return (base_url:gsub("/v1$", "")) end
-
--- Sends a body to an endpoint; returns the decoded reply; or nil, message, code.
-local function post(model, url, body, opts)
-    local target = setmetatable({ url = url, provider = setmetatable({
+-- Sends a body to an endpoint below `base_url`; returns the decoded reply; or nil, message, code.
+-- `label` stands for the request in the log.
+local function post(model, base_url, path, body, label, opts)
+    body.model = model.model
+    local target = setmetatable({ url = name.join(base_url, path), provider = setmetatable({
         build = function() return body end,
         parse = function(reply)
             local usage = read.at(reply, "usage")
@@ -58,7 +52,7 @@ local function post(model, url, body, opts)
     model.client.requests = model.client.requests + 1
     local one = request.new { number = model.client.requests, target = target,
         provider = model.provider, model = model.model,
-        messages = { { role = "user", content = opts.label } },
+        messages = { { role = "user", content = label } },
         options = { max_output_tokens = 0 }, n = 1, sample = opts.sample or 1, index_base = 0,
         limits = options.merge(options.merge({}, model.defaults), opts), stream = false,
         metadata = opts.metadata, cache = opts.cache == nil or opts.cache, has_emitted = false }
@@ -67,6 +61,24 @@ local function post(model, url, body, opts)
     local draft, message, code = call.perform(model.client, one)
     if not draft then return nil, message, code or "SERVER" end
     return json.decode(draft.samples[1].text)
+end
+
+-- The same, if there is such an endpoint.
+local function measure(model, what, path, body, label, opts)
+    local base_url = model.target.base_url
+    if not has(model.target, what) then
+        return nil, ("%s has no endpoint for %s; nothing was sent"):format(model.target.label,
+            what), "UNSUPPORTED"
+    end
+    if path == "/pooling" then base_url = base_url:gsub("/v1$", "") end -- vLLM's own
+    return post(model, base_url, path, body, label, opts)
+end
+
+-- What `f` makes of each entry of a list, in the order of their `index`.
+local function in_order(list, f)
+    local found = {}
+    for i, one in ipairs(list) do found[(read.count(one, "index") or i - 1) + 1] = f(one) end
+    return found
 end
 
 local function bad_reply(target, what)
@@ -90,36 +102,26 @@ local function split(texts)
     return lists
 end
 
--- The vectors of a reply, in the order of the texts.
-local function vectors_of(reply, n)
-    local list, found = read.list(reply, "embeddings"), {} -- Ollama's form
-    for i = 1, #list do found[i] = list[i] end
-    for i, one in ipairs(read.list(reply, "data")) do
-        found[(read.count(one, "index") or i - 1) + 1] = read.at(one, "embedding")
-    end
-    for i = 1, n do
-        if type(found[i]) ~= "table" then return nil end
-    end
-    return found
-end
-
 ---See ponder.model.Model.embed.
 function measures.embed(model, texts, opts)
-    local target, single = model.target, type(texts) == "string"
-    texts = single and { texts } or texts
-    if not has(target, "embed") then return unsupported(target, "vectors") end
-    local path = target.name == "ollama" and "/api/embed" or "/embeddings"
-    local url, vectors = name.join(target.base_url, path), {}
-    for _, list in ipairs(split(texts)) do
-        local body = { model = model.model, input = json.array(list),
-            dimensions = opts.dimensions }
-        if path == "/embeddings" then body.encoding_format = "float" end
-        opts.label = list[1] or ""
-        local reply, message, code = post(model, url, body, opts)
+    local single, is_ollama = type(texts) == "string", model.target.name == "ollama"
+    local vectors = {}
+    for _, list in ipairs(split(single and { texts } or texts)) do
+        local reply, message, code = measure(model, "vectors",
+            is_ollama and "/api/embed" or "/embeddings", { input = json.array(list),
+                dimensions = opts.dimensions, encoding_format = not is_ollama and "float" or nil },
+            list[1] or "", opts)
         if not reply then return nil, message, code end
-        local found = vectors_of(reply, #list)
-        if not found then return bad_reply(target, "vector for each text") end
-        table.move(found, 1, #list, #vectors + 1, vectors)
+        local found = is_ollama and read.list(reply, "embeddings")
+            or in_order(read.list(reply, "data"), function(one)
+                return read.at(one, "embedding")
+            end)
+        for i = 1, #list do
+            if type(found[i]) ~= "table" then
+                return bad_reply(model.target, "vector for each text")
+            end
+            vectors[#vectors + 1] = found[i]
+        end
     end
     return single and vectors[1] or vectors
 end
@@ -129,18 +131,14 @@ end
 
 ---See ponder.model.Model.rerank.
 function measures.rerank(model, query, documents, opts)
-    local target = model.target
-    if not has(target, "rerank") then return unsupported(target, "ranks") end
-    opts.label = query
-    local reply, message, code = post(model, name.join(target.base_url, "/rerank"), {
-        model = model.model, query = query, documents = json.array(documents),
-        top_n = opts.top_n }, opts)
+    local reply, message, code = measure(model, "ranks", "/rerank", { query = query,
+        documents = json.array(documents), top_n = opts.top_n }, query, opts)
     if not reply then return nil, message, code end
     local ranked = {}
     for i, one in ipairs(read.list(reply, "results")) do
         local index, score = read.count(one, "index"), read.at(one, "relevance_score")
         if not index or not documents[index + 1] or type(score) ~= "number" then
-            return bad_reply(target, "index and score for each document")
+            return bad_reply(model.target, "index and score for each document")
         end
         ranked[i] = { index = index + 1, score = score, document = documents[index + 1] }
     end
@@ -150,28 +148,21 @@ function measures.rerank(model, query, documents, opts)
     return ranked
 end
 
--- The number in an answer of /pooling: the last one of nested lists.
-local function last_number(value)
-    while type(value) == "table" do value = value[#value] end
-    return type(value) == "number" and value or nil
-end
-
 ---See ponder.model.Model.reward.
 function measures.reward(model, prompt, steps, opts)
-    local target, inputs = model.target, {}
-    if not has(target, "reward") then return unsupported(target, "rewards") end
+    local inputs = {}
     for i = 1, #steps do
         inputs[i] = prompt .. "\n\n" .. table.concat(steps, "\n\n", 1, i)
     end
-    opts.label = prompt
-    local reply, message, code = post(model, name.join(root_of(target.base_url), "/pooling"),
-        { model = model.model, input = json.array(inputs) }, opts)
+    local reply, message, code = measure(model, "rewards", "/pooling",
+        { input = json.array(inputs) }, prompt, opts)
     if not reply then return nil, message, code end
-    local rewards = {}
-    for i, one in ipairs(read.list(reply, "data")) do
-        rewards[(read.count(one, "index") or i - 1) + 1] = last_number(read.at(one, "data"))
-    end
-    if #rewards ~= #steps then return bad_reply(target, "number for each step") end
+    local rewards = in_order(read.list(reply, "data"), function(one)
+        local value = read.at(one, "data") -- the last number of nested lists
+        while type(value) == "table" do value = value[#value] end
+        return type(value) == "number" and value or nil
+    end)
+    if #rewards ~= #steps then return bad_reply(model.target, "number for each step") end
     return rewards
 end
 
@@ -202,24 +193,20 @@ end
 
 ---See ponder.model.Model.score.
 function measures.score(model, prompt, continuations, opts)
-    local target, single = model.target, type(continuations) == "string"
-    local list, prompts = single and { continuations } or continuations, {}
-    if not has(target, "score") then return unsupported(target, "scores of given texts") end
+    local single, prompts = type(continuations) == "string", {}
+    local list = single and { continuations } or continuations
     for i, one in ipairs(list) do prompts[i] = prompt .. one end
-    opts.label = prompt
-    local reply, message, code = post(model, name.join(target.base_url, "/completions"), {
-        model = model.model, prompt = json.array(prompts), echo = true, max_tokens = 0,
-        logprobs = 1 }, opts)
+    local reply, message, code = measure(model, "scores of given texts", "/completions", {
+        prompt = json.array(prompts), echo = true, max_tokens = 0, logprobs = 1 }, prompt, opts)
     if not reply then return nil, message, code end
-    local scores = {}
-    for i, choice in ipairs(read.list(reply, "choices")) do
-        local at = (read.count(choice, "index") or i - 1) + 1
-        scores[at] = list[at] and of_continuation(read.at(choice, "logprobs"), prompt, list[at])
-    end
-    for i = 1, #list do
+    local found, scores = in_order(read.list(reply, "choices"), function(choice)
+        return read.at(choice, "logprobs")
+    end), {}
+    for i, one in ipairs(list) do
+        scores[i] = of_continuation(found[i], prompt, one)
         if not scores[i] then
             return nil, ("%s does not say the probabilities of a given text: its tokens do not "
-                .. "spell it"):format(target.label), "UNSUPPORTED"
+                .. "spell it"):format(model.target.label), "UNSUPPORTED"
         end
     end
     return single and scores[1] or scores
@@ -251,10 +238,9 @@ end
 local function decide(model, prompt, choices, opts)
     local values = {}
     for i, choice in ipairs(choices) do values[i] = { value = choice } end
-    opts.label = prompt
-    local reply, message, code = post(model, name.join(model.target.base_url, "/decisions"), {
-        model = model.model, input = prompt, questions = json.array { { type = "choice",
-            choices = json.array(values) } } }, opts)
+    local reply, message, code = post(model, model.target.base_url, "/decisions", {
+        input = prompt, questions = json.array { { type = "choice",
+            choices = json.array(values) } } }, prompt, opts)
     if not reply then return nil, message, code end
     local answer, by_value, probabilities = read.list(reply, "answers", 1), {}, {}
     if read.text(answer, "type") == "refusal" then
@@ -273,7 +259,7 @@ end
 ---See ponder.model.Model.choose. `complete` asks the model for a typed answer.
 function measures.choose(model, prompt, choices, opts, complete)
     local target = model.target
-    if target.base_url and has(target, "score") then
+    if target.base_url and has(target, "scores of given texts") then
         local scores, message, code = measures.score(model, prompt, choices, opts)
         if scores then return best_of(choices, softmax(scores), "score") end
         if code ~= "UNSUPPORTED" then return nil, message, code end
