@@ -38,40 +38,44 @@ function schema.functions(tools)
     return out
 end
 
--- Calls visit(subschema, field, key) in order.
-local function each_subschema(node, visit)
+-- The schemas in a schema, in order, as {schema, field, key}.
+local function parts_of(node)
+    local parts = {}
     for _, field in ipairs { "properties", "$defs", "definitions" } do
         local map = read.list(node, field)
-        for _, key in ipairs(options.names(map)) do visit(map[key], field, key) end
+        for _, key in ipairs(options.names(map)) do parts[#parts + 1] = { map[key], field, key } end
     end
     for _, field in ipairs { "anyOf", "oneOf", "allOf" } do
-        for i, sub in ipairs(read.list(node, field)) do visit(sub, field, i) end
+        for i, sub in ipairs(read.list(node, field)) do parts[#parts + 1] = { sub, field, i } end
     end
     for _, field in ipairs { "items", "additionalProperties" } do
-        if type(read.at(node, field)) == "table" then visit(node[field], field) end
+        if type(read.at(node, field)) == "table" then parts[#parts + 1] = { node[field], field } end
     end
+    return parts
 end
 
--- Replaces each subschema in a copy by f(subschema).
+-- Replaces each schema in a copy of a schema by f(it).
 local function change_parts(node, copy, f)
-    each_subschema(node, function(sub, field, key)
-        if key == nil then copy[field] = f(sub) return end
-        if copy[field] == node[field] then copy[field] = {} end -- all its entries are visited
-        copy[field][key] = f(sub)
-    end)
+    for _, part in ipairs(parts_of(node)) do
+        local sub, field, key = part[1], part[2], part[3]
+        if key == nil then
+            copy[field] = f(sub)
+        else
+            if copy[field] == node[field] then copy[field] = {} end -- all its entries come
+            copy[field][key] = f(sub)
+        end
+    end
     return copy
 end
 
 --- A copy in which `required = {}` is marked as a list: an unmarked empty table is an object in
 --- JSON.
 ---@param copies? table<table, table> of tables visited before
----@return any
 function schema.with_lists(node, copies)
     copies = copies or {}
     if type(node) ~= "table" or copies[node] then return copies[node] or node end
-    local copy = {}
+    local copy = options.merge({}, node)
     copies[node] = copy
-    options.merge(copy, node)
     for _, field in ipairs { "required", "enum" } do
         if type(copy[field]) == "table" and next(copy[field]) == nil then
             copy[field] = json.array()
@@ -102,17 +106,6 @@ local function follow(ref, root)
     return target
 end
 
--- Calls visit(subschema) for each schema that applies to the same value.
-local function each_alternative(node, root, visit)
-    if type(node["$ref"]) == "string" then
-        visit(follow(node["$ref"], root))
-        return
-    end
-    for _, field in ipairs { "allOf", "anyOf", "oneOf" } do
-        for _, sub in ipairs(read.list(node, field)) do visit(sub) end
-    end
-end
-
 -- Whether a schema applies itself to the same value again, at once or through others. `seen`: true
 -- while its alternatives are visited, then false.
 local function is_endless(node, root, seen, depth)
@@ -120,9 +113,15 @@ local function is_endless(node, root, seen, depth)
     if seen[node] or depth > MAX_DEPTH then return true end
     local found = false
     seen[node] = true
-    each_alternative(node, root, function(sub)
-        found = found or is_endless(sub, root, seen, depth + 1)
-    end)
+    if type(node["$ref"]) == "string" then
+        found = is_endless(follow(node["$ref"], root), root, seen, depth + 1)
+    else
+        for _, field in ipairs { "allOf", "anyOf", "oneOf" } do
+            for _, sub in ipairs(read.list(node, field)) do
+                found = found or is_endless(sub, root, seen, depth + 1)
+            end
+        end
+    end
     seen[node] = false
     return found
 end
@@ -186,14 +185,16 @@ function schema.mistake(root)
         local mistake = node_mistake(node, root, alternatives)
         if mistake or type(node) ~= "table" then return mistake end
         seen[node] = true
-        each_subschema(node, function(sub, field, key)
-            if mistake or field == "items" and is_list(sub) then return end -- of an older draft
-            mistake = visit(sub)
+        for _, part in ipairs(parts_of(node)) do
+            local sub, field, key = part[1], part[2], part[3]
+            if field ~= "items" or not is_list(sub) then -- a list is of an older draft
+                mistake = visit(sub)
+            end
             if mistake and #place < MAX_PLACE then -- from the inside
                 table.insert(place, 1, key and field .. "." .. shown(key) or field)
             end
-        end)
-        return mistake
+            if mistake then return mistake end
+        end
     end
     local mistake = visit(root)
     return mistake and place[1] and table.concat(place, ".") .. ": " .. mistake or mistake
@@ -293,7 +294,7 @@ local function wrap(node)
         if type(sub) ~= "table" then return end
         local ref = sub["$ref"]
         movable = movable and (ref == nil or ref:find("^#/%$defs/") or ref:find("^#/definitions/"))
-        each_subschema(sub, visit)
+        for _, part in ipairs(parts_of(sub)) do visit(part[1]) end
     end
     visit(node)
     if not movable then return nil end
@@ -332,36 +333,33 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Forms of providers
 
-local function names_all(required, properties)
-    local named = {}
-    for _, key in ipairs(required) do named[key] = true end
-    for key in pairs(properties) do
-        if not named[key] then return false end
-    end
-    return true
-end
-
 --- Whether OpenAI's strict mode accepts a schema: objects must be closed and require all
 --- properties.
+---@return boolean
 function schema.is_strict(node)
-    local strict = true
-    local function visit(sub)
-        if type(sub) ~= "table" then return end
+    local function is_closed(sub)
+        if type(sub) ~= "table" then return true end
         if sub.type == "object" or sub.properties then
-            strict = strict and sub.additionalProperties == false
-                and names_all(read.list(sub, "required"), read.list(sub, "properties"))
+            local required = {}
+            for _, key in ipairs(read.list(sub, "required")) do required[key] = true end
+            for key in pairs(read.list(sub, "properties")) do
+                if not required[key] then return false end
+            end
+            if sub.additionalProperties ~= false then return false end
         end
-        if strict then each_subschema(sub, visit) end
+        for _, part in ipairs(parts_of(sub)) do
+            if not is_closed(part[1]) then return false end
+        end
+        return true
     end
-    visit(node)
-    return strict and node.type == "object"
+    return node.type == "object" and is_closed(node)
 end
 
 --- The schema of a format as OpenAI takes it: strict where the user says so, or where it can be.
 ---@return {name: string, schema: table, strict: boolean}? named nil: any JSON
 function schema.named(format)
-    if not format.schema then return nil end
     local strict = format.strict
+    if not format.schema then return nil end
     if strict == nil then strict = schema.is_strict(format.schema) end
     return { name = format.name, schema = format.schema, strict = strict }
 end
@@ -375,8 +373,7 @@ local UNSUPPORTED = { "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximu
 ---@return table|boolean
 function schema.closed(node)
     if type(node) ~= "table" then return node end -- true: anything
-    local copy, notes = {}, {}
-    options.merge(copy, node)
+    local copy, notes = options.merge({}, node), {}
     for _, field in ipairs(UNSUPPORTED) do
         if copy[field] ~= nil then
             notes[#notes + 1], copy[field] = field .. ": " .. tostring(copy[field]), nil
@@ -424,8 +421,6 @@ function Check:same(a, b, depth)
     return true
 end
 
-local CHOICES = { "anyOf", "oneOf" }
-
 -- The methods below return nil when the value fits, else a message that follows its path.
 
 function Check:type(value, wanted)
@@ -447,13 +442,11 @@ function Check:enum(value, node)
     return " is not one of the values in the schema"
 end
 
-local function place(key, message) return "." .. shown(key) .. message end
-
 -- The message of the first property in order, whatever the order of `pairs`.
 function Check:object(value, node, depth)
     for _, key in ipairs(read.list(node, "required")) do
         if self:spend(key) then return TOO_LONG end
-        if value[key] == nil then return place(key, " is missing") end
+        if value[key] == nil then return "." .. shown(key) .. " is missing" end
     end
     local properties, first, message = read.list(node, "properties"), nil, nil
     for key, item in pairs(value) do
@@ -465,7 +458,7 @@ function Check:object(value, node, depth)
             if wrong and (not first or key < first) then first, message = key, wrong end
         end
     end
-    return first and place(first, message)
+    return first and "." .. shown(first) .. message
 end
 
 function Check:items(value, node, depth)
@@ -481,7 +474,7 @@ function Check:alternatives(value, node, depth)
         local message = self:value(value, sub, depth)
         if message then return message end
     end
-    for _, field in ipairs(CHOICES) do
+    for _, field in ipairs { "anyOf", "oneOf" } do
         local choices, fits, first = read.list(node, field), 0, nil
         for _, sub in ipairs(choices) do
             if self.steps < 0 then return TOO_LONG end
@@ -503,10 +496,8 @@ function Check:value(value, node, depth)
     if self:spend(ref) then return TOO_LONG end
     if type(ref) == "string" then
         local target = self.parts[ref]
-        if target == nil then
-            target = follow(ref, self.root)
-            self.parts[ref] = target
-        end
+        if target == nil then target = follow(ref, self.root) end
+        self.parts[ref] = target
         if target == nil then return ": unknown $ref " .. options.show(ref) end
         return self:value(value, target, depth + 1)
     end
@@ -545,18 +536,15 @@ end
 function schema.parse(text, format)
     if not text then return nil, "the reply has no text" end
     local value, message = json.decode(text)
-    if value == nil then
-        local fenced = inside_fence(text)
-        if fenced then value = json.decode(fenced) end
-    end
+    if value == nil then value = json.decode(inside_fence(text) or "") end
     if value == nil then
         return nil, "the reply is not JSON: " .. message:gsub("^json%.decode: ", "")
     end
-    if not format.schema then
-        if type(value) ~= "table" then return nil, "the reply is not a JSON object" end
+    if not format.schema and type(value) ~= "table" then
+        return nil, "the reply is not a JSON object"
+    elseif not format.schema then
         return value
-    end
-    if format.inner then -- models without the provider's enforcement may leave the wrapping out
+    elseif format.inner then -- models without the provider's enforcement may leave the wrapping out
         if schema.check(value, format.inner) then return value end
         if type(value) == "table" and value[format.field] ~= nil then
             value = value[format.field]
