@@ -24,11 +24,11 @@ local chat = require "ponder.model.chat"
 local client = require "ponder.model.client"
 local environment = require "ponder.base.environment"
 local measures = require "ponder.model.measures"
-local model_list = require "ponder.model.list"
 local params = require "ponder.model.params"
 local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
 local scheduler = require "ponder.run.task.scheduler"
+local service = require "ponder.model.service"
 local transport = require "ponder.model.transport"
 
 local model = {}
@@ -340,7 +340,7 @@ STEPS.stop = { type = { "string", "table" }, required = true }
 ---@return string? code
 function Model:list()
     scheduler.check("model.list")
-    local models, message, code = model_list.run(self.client, self.target, self.defaults)
+    local models, message, code = service.list(self.client, self.target, self.defaults)
     return models, message, code
 end
 

@@ -214,7 +214,8 @@ local function call_provider(client, request)
         draft, message = provider.draft(reply)
         problem = not draft and retry.failure("BAD_REPLY", message)
     end
-    if draft and target.provider.finish then target.provider.finish(request, draft) end
+    if draft and target.provider.marks then draft[target.provider.marks] = true end
+    if draft and request.pieces then target.provider.finish(request, draft) end
     if started_ms then
         client:notify(draft and "reply" or "failure", 1, request,
             { total_ms = client.now_ms() - started_ms }, draft or problem)

@@ -73,21 +73,16 @@ function limit.parse_reset(text, now_s)
 end
 
 -- Each meter: its headers, and the part of a call's cost that it counts.
-local METERS = {
-    { cost = "requests", remaining = "x-ratelimit-remaining-requests",
-      reset = "x-ratelimit-reset-requests" },
-    { cost = "tokens", remaining = "x-ratelimit-remaining-tokens",
-      reset = "x-ratelimit-reset-tokens" },
-    { cost = "requests", remaining = "x-ratelimit-remaining", reset = "x-ratelimit-reset" },
-    { cost = "requests", remaining = "anthropic-ratelimit-requests-remaining",
-      reset = "anthropic-ratelimit-requests-reset" },
-    { cost = "input_tokens", remaining = "anthropic-ratelimit-input-tokens-remaining",
-      reset = "anthropic-ratelimit-input-tokens-reset" },
-    { cost = "output_tokens", remaining = "anthropic-ratelimit-output-tokens-remaining",
-      reset = "anthropic-ratelimit-output-tokens-reset" },
-    { cost = "tokens", remaining = "anthropic-ratelimit-tokens-remaining",
-      reset = "anthropic-ratelimit-tokens-reset" },
-}
+local METERS = {}
+for i, row in ipairs { { "requests", "x-ratelimit-%s-requests" },
+    { "tokens", "x-ratelimit-%s-tokens" }, { "requests", "x-ratelimit-%s" },
+    { "requests", "anthropic-ratelimit-requests-%s" },
+    { "input_tokens", "anthropic-ratelimit-input-tokens-%s" },
+    { "output_tokens", "anthropic-ratelimit-output-tokens-%s" },
+    { "tokens", "anthropic-ratelimit-tokens-%s" } } do
+    METERS[i] = { cost = row[1], remaining = row[2]:format "remaining",
+        reset = row[2]:format "reset" }
+end
 
 ---------------------------------------------------------------------------------------------------
 -- The gate: all limits of the calls to one model of one server

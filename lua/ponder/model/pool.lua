@@ -25,7 +25,7 @@ local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local scheduler = require "ponder.run.task.scheduler"
 
-local pool = { name = "pool" }
+local pool = { name = "pool", marks = "recorded" }
 
 ---@class ponder.model.PoolField the replies to one input
 ---@field answers string[]
@@ -136,12 +136,6 @@ function pool.call(request)
     end
     return { texts = texts, usage = field.tokens and { input_tokens = field.input_tokens,
         output_tokens = output } or nil }
-end
-
----Marks the reply.
----@package
-function pool.finish(_, draft)
-    draft.recorded = true
 end
 
 return pool

@@ -30,8 +30,10 @@ local provider = {}
 ---base64; nil: images are not supported
 ---@field looks_like string[]? Lua patterns of model names, for "did you mean"
 ---@field call? fun(request: ponder.model.Request): table?, string?, string? replaces all others but
----`configure`, `open` and `finish`: returns {text or texts, usage...}, or nil, message, code
----@field finish? fun(request: ponder.model.Request, draft: ponder.model.Draft) after `call`
+---`configure` and `open`: returns {text or texts, usage...}, or nil, message, code
+---@field marks? "scripted"|"recorded" the field that a reply of `call` has
+---@field finish? fun(request: ponder.model.Request, draft: ponder.model.Draft) after a `call` that
+---has emitted `request.pieces`
 ---@field open? fun(target: ponder.model.Target): boolean?, string? called when a model is opened;
 ---nil and a message refuse it
 
@@ -42,8 +44,9 @@ local provider = {}
 ---decoded, or nil and a message
 ---@field finish fun(self): ponder.model.Draft, boolean the reply so far, and whether it is complete
 
-local SHAPE = {
-    configure = { type = "function" },
+local SHAPE = { configure = { type = "function" }, looks_like = { type = "table" },
+    name = { type = "string" } }
+local SERVER_SHAPE = options.merge({
     path = { type = "string", required = true },
     build = { type = "function", required = true },
     build_stream = { type = "function", required = true },
@@ -53,18 +56,9 @@ local SHAPE = {
     models_path = { type = "string" },
     parse_models = { type = "function" },
     image = { type = "function" },
-    looks_like = { type = "table" },
-    name = { type = "string" },
-}
-
-local CALL_SHAPE = {
-    call = { type = "function", required = true },
-    open = { type = "function" },
-    finish = { type = "function" },
-    configure = { type = "function" },
-    looks_like = { type = "table" },
-    name = { type = "string" },
-}
+}, SHAPE)
+local CALL_SHAPE = options.merge({ call = { type = "function", required = true },
+    open = { type = "function" } }, SHAPE)
 
 --- Checks the provider passed to `model.register`; missing and misspelled fields raise.
 ---@param definition table
@@ -73,8 +67,8 @@ local CALL_SHAPE = {
 ---@package
 function provider.check(definition, level)
     options.argument("model.register", "provider", definition, "table", level + 1)
-    local shape = definition.call and CALL_SHAPE or SHAPE
-    options.check("model.register", definition, shape, level + 1)
+    options.check("model.register", definition, definition.call and CALL_SHAPE or SERVER_SHAPE,
+        level + 1)
     return definition
 end
 
@@ -91,25 +85,21 @@ function provider.read_draft(text)
     return draft
 end
 
--- The fields of what a provider's `call` returns: of a reply, or of one that has samples, such as a
--- ponder.model.Reply that is passed on; of each sample, and of each tool call.
+-- The fields of what a provider's `call` returns, of each sample, and of each tool call. A reply
+-- with samples, such as a ponder.model.Reply that is passed on, may have others.
 local REPLY = { "text", "texts", "tool_calls", "reasoning", "finish_reason", "usage", "model", "id",
     "raw", "samples", "logprobs" }
-local WITH_SAMPLES = { "samples", "usage", "model", "id", "attempts", "latency_ms",
-    "time_to_first_ms", "truncated", "cost", "raw", "origin", "joined", "scripted", "text", "texts",
-    "message", "json", "jsons", "tool_calls", "reasoning", "refusal", "logprobs", "finish_reason",
-    "dropped", "cached", "recorded" }
 local IN_SAMPLE = { "text", "tool_calls", "reasoning", "refusal", "finish_reason", "logprobs",
     "blocks" }
 local TOOL_CALL = { "id", "name", "arguments", "arguments_json" }
 
 local IS_KNOWN = {}
-for _, known in ipairs { REPLY, WITH_SAMPLES, IN_SAMPLE, TOOL_CALL } do
+for _, known in ipairs { REPLY, IN_SAMPLE, TOOL_CALL } do
     IS_KNOWN[known] = {}
     for _, name in ipairs(known) do IS_KNOWN[known][name] = true end
 end
 
--- The first field of a table, by name, that is not known.
+-- That a table has a field that is not known: the first one by name.
 local function unknown_field(one, known, what)
     local is_known, first = IS_KNOWN[known], nil
     for name in pairs(type(one) == "table" and one or {}) do
@@ -144,13 +134,12 @@ function provider.draft(reply)
     if type(reply) ~= "table" then
         return nil, "the provider returned " .. options.show(reply) .. " for a reply"
     end
-    local problem = unknown_field(reply, reply.samples and WITH_SAMPLES or REPLY, "the reply")
+    local problem = not reply.samples and unknown_field(reply, REPLY, "the reply")
     if problem then return nil, problem end
-    local draft = { samples = {}, usage = reply.usage, model = reply.model, id = reply.id,
-        attempts = 1, raw = reply.raw }
-    if reply.samples then
-        draft = options.merge({}, reply)
-    else
+    local draft = reply.samples and options.merge({}, reply)
+    if not draft then
+        draft = { samples = {}, usage = reply.usage, model = reply.model, id = reply.id,
+            attempts = 1, raw = reply.raw }
         local texts = reply.texts or { reply.text or "" }
         for i = 1, #texts do
             if type(texts[i]) ~= "string" then

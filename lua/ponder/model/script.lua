@@ -21,7 +21,7 @@ local options = require "ponder.base.options"
 local scheduler = require "ponder.run.task.scheduler"
 local schema = require "ponder.model.schema"
 
-local script = { name = "script" }
+local script = { name = "script", marks = "scripted" }
 
 ---@class ponder.model.ScriptRequest the argument of the function
 ---@field messages ponder.model.Message[]
@@ -119,10 +119,10 @@ function script.call(request)
     return reply
 end
 
----Marks the reply, and emits the rest of its text as the last piece.
+---Emits the rest of the reply's text as the last piece.
+---@param draft ponder.model.Draft
 ---@package
 function script.finish(request, draft)
-    draft.scripted = true
     local first, emitted = draft.samples[1], table.concat(request.pieces or {})
     if emitted == "" or not first or not first.text then
         return

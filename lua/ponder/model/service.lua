@@ -53,4 +53,25 @@ function service.ask(client, target, how)
     end
 end
 
+---The models that a server offers; see ponder.model.Model.list.
+---@param limits {timeout_ms: integer?, max_retries: integer?}
+---@return table[]?
+---@return string? message
+---@return string? code
+function service.list(client, target, limits)
+    if not target.base_url or not target.provider.models_path then
+        return nil, target.name .. ": this provider has no list of models", "NOT_FOUND"
+    end
+    local url = name.join(target.base_url, target.provider.models_path)
+    local decoded, problem, attempts = service.ask(client, target, { url = url,
+        timeout_ms = limits.timeout_ms, max_retries = limits.max_retries })
+    if not decoded then
+        local at = options.merge(options.merge({}, target), { label = target.name, url = url })
+        return nil, retry.explain(at, problem, attempts), problem.code
+    end
+    local models = target.provider.parse_models(decoded)
+    table.sort(models, function(a, b) return tostring(a.id) < tostring(b.id) end)
+    return models
+end
+
 return service
