@@ -25,7 +25,8 @@
 ---
 --- A round asks for `branching_factor` thoughts about the current node (the root, then the best
 --- unexpanded node) at once. They are added in the order requested, not in the order of arrival.
---- ponder.think.got.steps describes a whole run. Status transitions:
+--- ponder.think.got.steps describes a whole run. Status transitions, besides those to `error`, to
+--- which a failed call leads, and a first round without a thought:
 ---
 --- | from        | to          | on          | when                                             |
 --- |-------------|-------------|-------------|--------------------------------------------------|
@@ -47,11 +48,6 @@
 --- | aggregating | completed   | aggregate   | no refinement, no room, or an empty aggregate    |
 --- | refining    | scoring     | refinement  |                                                  |
 --- | refining    | completed   | refinement  | the last, if scoring is off or it is empty       |
---- | generating  | error       | error       | also if the first round yields no thought        |
---- | scoring     | error       | error       |                                                  |
---- | connecting  | error       | error       |                                                  |
---- | aggregating | error       | error       |                                                  |
---- | refining    | error       | error       |                                                  |
 ---
 --- The status does not change while other thoughts or votes are open, while scores are requested
 --- again, from one thought of a chain to the next, and from an empty or unscored refinement to the

@@ -228,12 +228,14 @@ function strategy.subject(name)
     return require(("ponder.think.%s.prompts"):format(name))
 end
 
--- Runs a file that the user named; returns what it returns, or nil, message, "UNREADABLE".
-local function load(path)
+-- Runs a file that the user named, and checks what it returns.
+local function load(path, is_wanted, wanted)
     local value, err, code = files.run(path, "script", failures.with_traceback)
     if err then
         local problem = failures.describe(err)
         return nil, problem:find(path, 1, true) == 1 and problem or path .. ": " .. problem, code
+    elseif not is_wanted(value) then
+        return nil, ("%s: must return %s"):format(path, wanted)
     end
     return value
 end
@@ -245,13 +247,7 @@ end
 ---@return "UNREADABLE"? code
 ---@package
 function strategy.load(path)
-    local library, message, code = load(path)
-    if message then
-        return nil, message, code
-    elseif not strategy.is_library(library) then
-        return nil, path .. ": must return ponder.strategy.new{...}"
-    end
-    return library
+    return load(path, strategy.is_library, "ponder.strategy.new{...}")
 end
 
 ---Runs the file of a search policy (`ponder help policies`) and returns the policy.
@@ -261,13 +257,9 @@ end
 ---@return "UNREADABLE"? code
 ---@package
 function strategy.load_policy(path)
-    local policy, message, code = load(path)
-    if message then
-        return nil, message, code
-    elseif type(policy) ~= "table" or type(policy.name) ~= "string" or not policy.select then
-        return nil, path .. ": must return a search policy: a table with name and select"
-    end
-    return policy
+    return load(path, function(policy)
+        return type(policy) == "table" and type(policy.name) == "string" and policy.select
+    end, "a search policy: a table with name and select")
 end
 
 ---Whether a value is a library made by `new`.

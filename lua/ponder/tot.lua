@@ -23,11 +23,9 @@
 --- | evaluating | completed  | scores   |
 --- | expanding  | generating | next     |
 --- | expanding  | completed  | next     |
---- | generating | error      | error    |
---- | evaluating | error      | error    |
---- | expanding  | error      | error    |
 ---
---- Only functions that the machine calls, such as `select`, see the status `expanding`.
+--- Each of them but idle leads to `error`, too. Only functions that the machine calls, such as
+--- `select`, see the status `expanding`.
 ---
 --- A thought that a reply does not score gets 0.5. With `require_scores`, as in strategy.tot, it is
 --- asked about again, up to `max_parse_retries` times; then it stays unscored: it is expanded after

@@ -16,7 +16,7 @@
 --- |                                             | the text has no grade                          |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- Status transitions; one call is open while the machine is busy:
+--- Status transitions, besides those to `error`; one call is open while the machine is busy:
 ---
 --- | from        | to          | on          |
 --- |-------------|-------------|-------------|
@@ -26,9 +26,6 @@
 --- | supervising | completed   | supervision |
 --- | improving   | reasoning   | improvement |
 --- | improving   | completed   | improvement |
---- | reasoning   | error       | error       |
---- | supervising | error       | error       |
---- | improving   | error       | error       |
 ---
 --- `halt_check` says when in a step the machine decides whether to halt:
 ---

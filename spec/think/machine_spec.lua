@@ -283,10 +283,12 @@ for _, case in ipairs(CASES) do
         end)
 
         it("has the transitions that its documentation lists", function()
-            local moves = {}
-            for i, move in ipairs(library.transitions) do
-                moves[i] = ("%s -> %s on %s"):format(move.from, move.to, move.on)
+            local moves, errors = {}, {}
+            for _, move in ipairs(library.transitions) do
+                table.insert(move.to == "error" and errors or moves,
+                    ("%s -> %s on %s"):format(move.from, move.to, move.on))
             end
+            assert.is_true(#errors >= 3)
             table.sort(moves)
             assert.same(moves, documented(shell.read("lua/ponder/" .. case.name .. ".lua")))
         end)

@@ -619,33 +619,6 @@ describe("TRM's functions", function()
     end)
 end)
 
-describe("the table of transitions", function()
-    local function documented(path, pattern)
-        local rows = {}
-        for line in io.lines(path) do
-            local from, to, on = line:match(pattern)
-            if from and from ~= "from" then
-                rows[#rows + 1] = from .. " " .. to .. " " .. on
-            end
-        end
-        return rows
-    end
-
-    local function actual()
-        local rows = {}
-        for i, move in ipairs(trm.transitions) do
-            rows[i] = move.from .. " " .. move.to .. " " .. move.on
-        end
-        return rows
-    end
-
-    it("is the same in the documentation and the core", function()
-        assert.equal(9, #actual())
-        assert.same(actual(),
-            documented("lua/ponder/trm.lua", "^%-%-%- | (%l+) +| (%l+) +| (%l+) +|$"))
-    end)
-end)
-
 describe("memory", function()
     it("is freed while a machine runs", function()
         local machine, directives = begin { max_supervision_steps = 200, act_threshold = 1 }

@@ -64,16 +64,17 @@ local function read(account, sample, reply, opts)
 end
 
 -- The distinct answers, the highest weight first (ties: more samples, then the first to appear),
--- and the entropy of their shares in bits.
+-- the entropy of their shares in bits, and the sample of the first answer with the highest weight.
 local function distribution(samples)
-    local list, by_key, weight = json.array {}, {}, 0
+    local list, by_key, weight, best = json.array {}, {}, 0, {}
     for _, sample in ipairs(samples) do
         local entry = by_key[sample.key]
         if not entry then
             entry = { answer = sample.answer, key = sample.key, count = 0, weight = 0,
                 first = #list + 1 }
-            by_key[sample.key], list[#list + 1] = entry, entry
+            by_key[sample.key], list[#list + 1], best[entry] = entry, entry, sample
         end
+        best[entry] = sample.weight > best[entry].weight and sample or best[entry]
         entry.count, entry.weight = entry.count + 1, entry.weight + sample.weight
         weight = weight + sample.weight
     end
@@ -90,7 +91,7 @@ local function distribution(samples)
             entropy = entropy - entry.share * math.log(entry.share, 2)
         end
     end
-    return list, math.max(0.0, entropy)
+    return list, math.max(0.0, entropy), best[list[1]]
 end
 
 -- All n samples that have an answer.
@@ -220,17 +221,6 @@ local function keep_best(samples, keep, numbers, threshold)
     return kept, threshold
 end
 
--- The sample with that key and the highest weight; ties go to the first.
-local function best_with(samples, key)
-    local best
-    for _, sample in ipairs(samples) do
-        if sample.key == key and (not best or sample.weight > best.weight) then
-            best = sample
-        end
-    end
-    return best
-end
-
 ---See ponder.ensemble.self_consistency.
 return function(opts, more)
     local where = "ensemble.self_consistency"
@@ -269,8 +259,7 @@ return function(opts, more)
         end
         return account:give_up("self_consistency", opts.min_successes, #voting, result)
     end
-    local list, entropy = distribution(voting)
-    local best = best_with(voting, list[1].key)
+    local list, entropy, best = distribution(voting)
     options.merge(result, { answer = list[1].answer, score = list[1].share, share = list[1].share,
         text = best.text, tool_calls = best.tool_calls and list[1].answer, distribution = list,
         entropy = entropy,

@@ -53,14 +53,6 @@ local function topological_order(g)
     return order
 end
 
-local function unknown_predecessor(g, op)
-    for _, id in ipairs(op.after) do
-        if not g.operations[id] then
-            return ("comes after operation %s, which does not exist"):format(id)
-        end
-    end
-end
-
 -- Whether the thoughts of the input are scored: "yes", "maybe" or (at least some are not) "no".
 local function input_scored(g, op, scored)
     local all
@@ -80,11 +72,13 @@ end
 ---@return string? message nil: no mistake
 function check.mistake(g)
     for _, op in ipairs(g.operations) do
-        local problem = unknown_predecessor(g, op)
-            or #op.after == 0 and not op.extend and not kinds[op.type].root
-                and "needs a predecessor"
-        if problem then
-            return named(op, problem)
+        for _, id in ipairs(op.after) do
+            if not g.operations[id] then
+                return named(op, ("comes after operation %s, which does not exist"):format(id))
+            end
+        end
+        if #op.after == 0 and not op.extend and not kinds[op.type].root then
+            return named(op, "needs a predecessor")
         end
     end
     local order, unreachable = topological_order(g)

@@ -66,7 +66,6 @@ end
 ---@field phase string
 ---@field models table<string, ponder.model.Model> by role
 ---@field prompts {by_name: table, own: table<string, true>} `own`: those of the user
----@field untyped table<string, true> roles whose server knows no schemas
 ---@field nodes table[] what the function has drawn
 ---@field edges table[]
 ---@field best_id integer?
@@ -245,7 +244,7 @@ function Strategy:run(question, how)
     if not models then
         return nil, message, code
     end
-    local run = setmetatable({ kind = self.kind, opts = self.opts, models = models, untyped = {},
+    local run = setmetatable({ kind = self.kind, opts = self.opts, models = models,
         budget = budgets.new(self.opts.budget or {}), phase = "running", nodes = {}, edges = {},
         on_event = how.on_event, on_delta = how.on_delta, started = scheduler.now() }, Run)
     run.nodes[1] = { id = 1, depth = 0, text = question }

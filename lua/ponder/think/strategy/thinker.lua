@@ -301,9 +301,8 @@ function Thinker:ask(text, opts, more)
     end
     opts = options.check("thinker:ask", opts, ASK)
     local role, is_text = opts.role or kind.first_role, type(text) == "string"
-    local value, reply = ask(self, is_text and { { role = "user", content = text } } or text,
-        role, is_text and "ask" or role, opts)
-    return value, reply
+    return ask(self, is_text and { { role = "user", content = text } } or text, role,
+        is_text and "ask" or role, opts)
 end
 
 ---Renders one of the strategy's prompts, whose context gets `fields` and `prompt`, the question;
@@ -325,9 +324,8 @@ function Thinker:prompt(name, fields, opts)
     options.argument("thinker:prompt", "fields", fields or {}, "table")
     local messages = settings.render(self.run, name,
         options.merge({ prompt = self.question }, fields))
-    local value, reply = ask(self, messages, opts.role or kind.roles[name]
-        or kind.fallback[name] and name or kind.first_role, name, opts)
-    return value, reply
+    return ask(self, messages, opts.role or kind.roles[name] or kind.fallback[name] and name
+        or kind.first_role, name, opts)
 end
 
 ---A prompt as a model, for ponder.ensemble: whatever it is asked, it sends the prompt.
