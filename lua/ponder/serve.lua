@@ -328,7 +328,7 @@ function Server:follow_signals()
             self:drain()
         end
     end)
-    return sources.follow_signals(function(name)
+    return sources.follow_signals({ "terminate", "interrupt" }, true, function(name)
         self.signalled, received = name, received + 1
         signal:wake()
     end)

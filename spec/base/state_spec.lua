@@ -42,7 +42,7 @@ describe("the state directory", function()
             local dir <close> = shell.directory()
             local at = dir.path .. "/x/y"
             assert.equal("true\ttrue", run(at, umask,
-                "print(state.write('a', 'text'), state.create('b', ''))"))
+                "print(state.write('a', 'text'), state.write('b', '', true))"))
             assert.same({ "0700", "0700", "0600", "0600" }, { mode(at), mode(at .. "/ponder"),
                 mode(at .. "/ponder/a"), mode(at .. "/ponder/b") })
             assert.equal("text", run(at, umask, "print(state.read 'a')"))
@@ -84,8 +84,9 @@ describe("the state directory", function()
 
     it("creates a file once", function()
         local dir <close> = shell.directory()
-        assert.equal("true\tEXISTS\tone", run(dir.path, "022", "print(state.create('a', 'one'), "
-            .. "select(3, state.create('a', 'two')), (state.read 'a'))"))
+        assert.equal("true\tEXISTS\tone", run(dir.path, "022",
+            "print(state.write('a', 'one', true), select(3, state.write('a', 'two', true)), "
+            .. "(state.read 'a'))"))
     end)
 
     it("has only complete files", function()

@@ -3,7 +3,7 @@
 ---     local state = require "ponder.base.state"
 ---     local key = state.read "key"
 ---     if not key then
----         state.create("key", new_key())   -- of two processes one wins
+---         state.write("key", new_key(), true)   -- of two processes one wins
 ---         key = state.read "key"
 ---     end
 ---
@@ -63,28 +63,17 @@ function state.read(name)
     return private.read(path)
 end
 
-local function write(name, text, is_new)
+---Writes a file, or replaces it, atomically.
+---@param is_new? boolean it must not exist yet: of several processes one wins
+---@return true?
+---@return string? message
+---@return "EXISTS"|"NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
+function state.write(name, text, is_new)
     local at, message, code = state.make()
     if not at then
         return nil, message, code
     end
-    return private.write(at .. "/" .. name, text, is_new)
-end
-
----Writes or replaces a file atomically.
----@return true?
----@return string? message
----@return "NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
-function state.write(name, text)
-    return write(name, text, false)
-end
-
----Writes a new file; of several processes one wins.
----@return true?
----@return string? message
----@return "EXISTS"|"NOT_FOUND"|"NOT_PRIVATE"|"IO"|nil code
-function state.create(name, text)
-    return write(name, text, true)
+    return private.write(at .. "/" .. name, text, is_new or false)
 end
 
 return state

@@ -29,7 +29,7 @@ kept in $XDG_STATE_HOME/ponder/history.]]
 
 -- Creates the file first: the line editor would make it readable by others.
 local function save_history()
-    local _, _, code = state.create("history", "")
+    local _, _, code = state.write("history", "", true)
     local path = (not code or code == "EXISTS") and state.path("history")
     if path then
         private.tighten(path)

@@ -84,7 +84,7 @@ local function serve_queue(given, client, reader, script)
     local one = worker.new { client = client, reader = reader, queue = given.queue,
         budget = { max_cost = given.max_cost_per_job, max_calls = given.max_calls_per_job },
         script = script, concurrency = concurrency, lease_ms = given.lease or 60000, say = say }
-    local stop = sources.follow_signals(function()
+    local stop = sources.follow_signals({ "terminate", "interrupt" }, true, function()
         one:stop()
     end)
     say(("%s of %s at %s, %d at a time"):format(given.queue, given.script, client.name,

@@ -81,7 +81,9 @@ end
 ---@param lines? string[] default: those of the progress
 function View:draw(lines)
     if not self.unfollow then
-        self.unfollow = sources.follow_continue(function() self.drawn = {} end)
+        self.unfollow = sources.follow_signals({ "continue" }, false, function()
+            self.drawn = {}
+        end)
     end
     lines = lines or self:lines()
     local shown = {}

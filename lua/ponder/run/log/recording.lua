@@ -169,13 +169,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The tape
 
-local ANSWERS = { call = true, effect = true, run = true }
-local MAX_COUNT = 1 << 53
-
-local function is_count(value)
-    return math_type(value) == "integer" and value >= 0 and value <= MAX_COUNT
-end
-
 local TAPE = [[
 SELECT seq, round, tape.kind, what, coalesce(calls.id, effects.id),
     coalesce(calls.status, effects.status), code, coalesce(calls.within, effects.within)
@@ -206,12 +199,10 @@ function Recording:entry()
             self.read_to)
         self.at_end, self.read_to = seq == nil, seq
         if seq then
-            if not (ANSWERS[kind] and is_count(seq) and is_count(round) and is_count(what)) then
-                file.check(self.path, "tape",
-                    { seq = seq, round = round, kind = kind, what = what })
-                if kind ~= "timers" or type(what) ~= "number" then
-                    file.damaged(self.path, "tape %s is invalid", seq)
-                end
+            file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
+            if not (self.found[kind] and math_type(what) == "integer"
+                or kind == "timers" and type(what) == "number") then
+                file.damaged(self.path, "tape %s is invalid", seq)
             end
             local answered = answered_by(self, kind, what, id, status, code, within)
             if kind ~= "timers" and not answered then

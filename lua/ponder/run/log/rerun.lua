@@ -49,6 +49,8 @@ local function read(db, path, number)
     return row, list
 end
 
+local PARENT = "SELECT parent FROM runs WHERE id = ?"
+
 ---@param what? string a path or a kept run; default: the newest
 ---@param mode "read"|"write"
 ---@param sync? "normal"|"full"
@@ -65,10 +67,11 @@ function rerun.open(what, mode, sync)
     if not db then
         return nil, problem, code
     end
-    local outermost = number and db:row([[WITH RECURSIVE around (id, parent) AS (
-        SELECT id, parent FROM runs WHERE id = ?1 UNION SELECT runs.id, runs.parent
-        FROM runs JOIN around ON runs.id = around.parent AND runs.id < around.id)
-        SELECT coalesce(min(id), ?1) FROM around]], number) or db:row "SELECT min(id) FROM runs"
+    local outermost = number or db:row "SELECT min(id) FROM runs"
+    local parent = db:row(PARENT, outermost)
+    while math.type(parent) == "integer" and parent < outermost do
+        outermost, parent = parent, db:row(PARENT, parent)
+    end
     local ok, row, texts = pcall(read, db, path, outermost)
     if not ok or not row then
         db:close()

@@ -186,7 +186,10 @@ CREATE TABLE events (
 ---@field kind "INTEGER"|"REAL"|"TEXT"|"ANY"
 ---@field needed boolean it is NOT NULL
 
-local function columns_of(body)
+--- schema.TABLES: the names of the tables, referenced ones first. schema.COLUMNS: the columns of
+--- each table (ponder.log.Column), in order and by name.
+schema.TABLES, schema.COLUMNS = {}, {}
+for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (%b())" do
     local columns = {}
     for definition in body:sub(2, -2):gmatch "[^,]+" do
         local column, kind = definition:match "^%s*([%l_]+) (%u+)"
@@ -196,22 +199,8 @@ local function columns_of(body)
             columns[#columns + 1] = columns[column]
         end
     end
-    return columns
+    schema.COLUMNS[name], schema.TABLES[#schema.TABLES + 1] = columns, name
 end
-
---- schema.TABLES: the names of the tables, referenced ones first. schema.COLUMNS: the columns of
---- each table (ponder.log.Column), in order and by name. Both are read from the SQL when they are
---- first needed: most runs do not ask, and would start later.
-setmetatable(schema, { __index = function(_, field)
-    if field == "TABLES" or field == "COLUMNS" then
-        local tables, columns = {}, {}
-        for name, body in schema.SQL:gsub("%-%-[^\n]*", ""):gmatch "CREATE TABLE (%l+) (%b())" do
-            tables[#tables + 1], columns[name] = name, columns_of(body)
-        end
-        schema.TABLES, schema.COLUMNS = tables, columns
-        return rawget(schema, field)
-    end
-end })
 
 --- readings.clock
 schema.CLOCKS = { "now", "time", "cpu", "seed" }

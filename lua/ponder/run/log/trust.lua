@@ -71,7 +71,7 @@ function trust.sign(db, run)
         for i = 1, KEY_BYTES // 8 do
             words[i] = ("%016x"):format(random.draw())
         end
-        state.create(KEY_FILE, table.concat(words))
+        state.write(KEY_FILE, table.concat(words), true)
         key = read_key()
     end
     local mac = key and signature(key, db, run)

@@ -219,14 +219,11 @@ function Writer:commit()
         tape:write_readings()
     end
     self.pending = {}
-    local wrote = self.writing
     if not end_transaction(self) then
         return nil, ("%s; the run stops here, and can be resumed (ponder resume %s)"):format(
             self.failed, quote.shell(self.path))
     end
-    if wrote then
-        self.free = nil
-    end
+    self.free = nil
     return true
 end
 

@@ -70,9 +70,10 @@ end
 -- Calls and results as JSON for the run log, without secrets
 
 --- Bytes for JSON: valid UTF-8 unchanged; otherwise {bytes = ...} with a character for each byte.
----@return string|table
+---@param bytes any other values than texts are returned as they are
+---@return any
 function command.text(bytes)
-    if utf8.len(bytes) then
+    if type(bytes) ~= "string" or utf8.len(bytes) then
         return bytes
     end
     return { bytes = bytes:gsub("[\x80-\xFF]", function(byte)
@@ -108,46 +109,31 @@ function command.key(opts)
         input = opts.input and opts.input ~= "" and command.text(opts.input) or nil }
 end
 
-local STREAMS = { "stdout", "stderr" }
-
-local function packed(value)
-    if type(value) == "string" then
-        return command.text(value)
-    elseif type(value) ~= "table" then
-        return value
+-- Results of ponder.run.process.child with each text replaced, also those in a table.
+local function with_texts(f, value)
+    if type(value) ~= "table" or value.bytes then
+        return f(value)
     end
-    local done = { done = true, status = value.status, signal = value.signal }
-    for _, name in ipairs(STREAMS) do
-        done[name] = value[name] and command.text(value[name])
+    local made = {}
+    for name, field in pairs(value) do
+        made[name] = f(field)
     end
-    return done
-end
-
-local function unpacked(value)
-    if type(value) ~= "table" or not value.done then
-        return bytes_of(value)
-    end
-    local done = { status = value.status, signal = value.signal }
-    for _, name in ipairs(STREAMS) do
-        done[name] = bytes_of(value[name])
-    end
-    return done
+    return made
 end
 
 --- Encodes the results of a function of ponder.run.process.child for the log.
 function command.pack(value, message, code, partial)
-    return packed(value), message, code, packed(partial)
+    return with_texts(command.text, value), message, code, with_texts(command.text, partial)
 end
 
 --- Decodes them for the script.
 function command.unpack(value, message, code, partial)
     if message == nil then
-        return unpacked(value)
-    end
-    if partial == nil then
+        return with_texts(bytes_of, value)
+    elseif partial == nil then
         return nil, message, code
     end
-    return nil, message, code, unpacked(partial)
+    return nil, message, code, with_texts(bytes_of, partial)
 end
 
 return command

@@ -57,8 +57,13 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Signals
 
--- Sets a handler. `is_awaited`: tasks wait for these signals, so the run is not a deadlock.
-local function follow(names, is_awaited, on_signal)
+---Sets a handler of signals, which then do not do what they did by default.
+---@param names string[] "terminate" (SIGTERM) and "interrupt" (Ctrl-C), which ask a program to
+---  finish; "continue" (SIGCONT, after Ctrl-Z and fg)
+---@param is_awaited boolean tasks wait for these signals, so the run is not a deadlock
+---@param on_signal fun(name: string) runs outside of tasks; may not wait
+---@return fun() stop restores the defaults
+function sources.follow_signals(names, is_awaited, on_signal)
     local ports = {}
     for i, name in ipairs(names) do
         local signal = loop.signal(name)
@@ -73,20 +78,6 @@ local function follow(names, is_awaited, on_signal)
             port.signal:close()
         end
     end
-end
-
----Sets a handler of SIGTERM and Ctrl-C, which no longer stop the script.
----@param on_signal fun(name: "terminate"|"interrupt") runs outside of tasks; may not wait
----@return fun() stop restores the defaults
-function sources.follow_signals(on_signal)
-    return follow({ "terminate", "interrupt" }, true, on_signal)
-end
-
----Sets a handler for SIGCONT: the process continues after it was stopped (Ctrl-Z, fg).
----@param on_continue fun() runs outside of tasks; may not wait
----@return fun() stop
-function sources.follow_continue(on_continue)
-    return follow({ "continue" }, false, on_continue)
 end
 
 return sources
