@@ -3,6 +3,7 @@
 local fake = require "model_fake"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
+local shared_limit = require "ponder.model.shared_limit"
 local task = require "ponder.task"
 
 -- Two clients, as on two machines, with the requests sent; both connected to `url`.
@@ -52,6 +53,35 @@ describe("limits in Redis", function()
             local hash = server:cli "KEYS '*limits*'"
             local level = tonumber(server:cli("HGET '" .. hash .. "' requests"))
             assert.is_true(level > -0.5 and level < 0.5, level)
+        end)
+    end)
+
+    it("are buckets that fill by Redis's clock", function()
+        task.run(function()
+            local client <close> = assert(redis.open(server.url))
+            local limits = shared_limit.new(client, "a limit")
+            local key = limits.keys[1]
+            local function now_ms()
+                local time = assert(client:call "TIME")
+                return time[1] * 1000 + time[2] / 1000
+            end
+            local function fill(level, ago_ms)
+                client:call("HSET", key, "tokens", level, "tokens_at", now_ms() - ago_ms)
+                return limits:book({ tokens = { capacity = 600 } }, { tokens = 100 })
+            end
+            local function level(name) return tonumber(client:call("HGET", key, name)) end
+            local before = now_ms()
+            assert.equal(0, limits:book({ requests = { capacity = 60 },
+                tokens = { capacity = 600 } }, { requests = 1, tokens = 9 }))
+            local at = level "tokens_at"
+            assert.is_true(before - 0.01 <= at and at <= now_ms() + 0.01)
+            assert.same({ 59, 591 }, { level "requests", level "tokens" })
+            local wait_ms = fill(0, 5000) -- 50 tokens are there again
+            assert.is_true(wait_ms > 1000 and wait_ms <= 5000, wait_ms)
+            assert.equal(10000, fill(0, -5000)) -- a clock set back gains nothing, and takes nothing
+            assert.same({ 0, 500 }, { fill(0, 1e6), level "tokens" })
+            limits:pause(30000)
+            assert.is_true(client:call("PTTL", key) > 620000)
         end)
     end)
 
