@@ -38,14 +38,6 @@ function showSearch(found) {
   choose(null);
 }
 
-function differWords() {
-  if (!shown) return 'No search';
-  if (!shown.only_a) return 'The searches are of different kinds';
-  const path = shown.best_path_same ? 'the best path is the same' : 'the best path differs';
-  return `${shown.only_a_count} only in A, ${shown.only_b_count} only in B, ${
-    shown.scored_count} scored differently; ${path}`;
-}
-
 /* Chooses a node of one side with the equal node of the other. */
 function chooseLike(name, node) {
   const i = SIDES.indexOf(name);
@@ -124,6 +116,9 @@ function Inputs() {
 }
 
 mount(() => {
+  const differ = !shown ? 'No search' : !shown.only_a ? 'The searches are of different kinds'
+    : `${shown.only_a_count} only in A, ${shown.only_b_count} only in B, ${shown.scored_count
+    } scored differently; the best path ${shown.best_path_same ? 'is the same' : 'differs'}`;
   const active = entries.findIndex(({ a, b }) => chosen && a === chosen.a && b === chosen.b);
   const mark = (kind, words) => html`<li><i class=${kind}></i>${words}</li>`;
   return html`<${Top} home title="Two runs" beside=${html`<${Chip} id="verdict"
@@ -140,7 +135,7 @@ mount(() => {
   <main class="a-pair">
     <${Sums} />${SIDES.map((name) => html`<${Side} key=${name} name=${name} />`)}
     <section class="pane nodes">
-      <div class="pane-head"><h2 id="differ">${differWords()}</h2></div>
+      <div class="pane-head"><h2 id="differ">${differ}</h2></div>
       <${List} id="nodes" prefix="entry" label="Differences" items=${entries} active=${active}
         row=${rowOf} onPick=${choose} onMove=${choose} />
     </section>

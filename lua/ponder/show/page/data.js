@@ -17,12 +17,6 @@ function depthFirst(roots, visit, isFolded = () => false) {
   }
 }
 
-function scoreRange(nodes) {
-  const scores = nodes.map(({ score }) => score).filter(Number.isFinite).sort((a, b) => a - b);
-  const [low, high] = [scores[0], scores.at(-1)];
-  return low === undefined ? null : low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
-}
-
 const MAX_LABEL = 2000; // characters of a node's text that a card may show
 const MIN_SHARED = 14; // a shorter common beginning is shown
 
@@ -62,10 +56,13 @@ function readSearch(raw) {
     return node;
   });
   for (const { parent, below } of nodes.slice().reverse()) if (parent) parent.below += below + 1;
+  const scores = nodes.map(({ score }) => score).filter(Number.isFinite).sort((a, b) => a - b);
+  const [low, high] = [scores[0], scores.at(-1)];
+  const range = low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
   const links = (raw.edges ?? [])
     .map(({ source, target, kind }) => ({ from: byId.get(source), to: byId.get(target), kind }))
     .filter(({ from, to }) => from && to && to.parent !== from);
-  return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scoreRange(nodes),
+  return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scores[0] === undefined ? null : range,
     isTerminated: nodes.some((node) => node.terminal),
     bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
     byScore: nodes.slice().sort((a, b) =>

@@ -22,16 +22,13 @@ const words = (text) => text.replace('_', ' ');
 const time = (x) => (known(x) ? showSeconds(x) : '-');
 const UNITS = { samples: showCount, tokens: showCount, cost: showMoney, seconds: time };
 const score = (x) => (binary ? `${(x * 100).toFixed(1)} %` : x.toFixed(3));
-const amountsOf = (record) => ({ ...record, unpriced: known(record.cost) ? 0 : 1 });
 
 /* ---- the table of policies ---- */
 
-const COLOURS = { green: 'good', red: 'bad' };
-
 /* The table that a terminal shows, too. */
 const Policies = () => html`<${Table} id="policies" head=${data.table.head}
-  rows=${data.table.rows.map((row) => row.map((cell) =>
-    (Array.isArray(cell) ? { text: cell[0], class: COLOURS[cell[1]] } : cell)))} />`;
+  rows=${data.table.rows.map((row) => row.map((cell) => (!Array.isArray(cell) ? cell
+    : { text: cell[0], class: { green: 'good', red: 'bad' }[cell[1]] })))} />`;
 
 /* Items and runs, variances of scores, and how the differences were tested. */
 function Variances() {
@@ -55,8 +52,6 @@ function colourOf(colour) {
   probe.remove();
   return color;
 }
-
-const DASHES = [[], [7, 4], [2, 3], [10, 3, 2, 3], [12, 4]];
 
 /* Steps, since the value at a point holds until the next one, with their intervals as bands. */
 class Curves extends Component {
@@ -92,8 +87,8 @@ class Curves extends Component {
       bands.push({ series: [series.length, series.length + 1], fill: stroke.replace(/\)$/, ' / 12%)') });
       add(points.map(({ upper }) => upper ?? null), hidden);
       add(points.map(({ lower }) => lower ?? null), hidden);
-      add(points.map(({ value }) => value), { label: policy, stroke, width: 2, dash: DASHES[i % 5],
-        points: { show: true, size: 8, fill: i % 2 ? colourOf('var(--surface)') : stroke },
+      add(points.map(({ value }) => value), { label: policy, stroke, width: 2,
+        dash: i % 2 ? [7, 4] : [], points: { show: true, size: 8 },
         value: (_, y, k, at) => { // without a pointer, at the largest budget
           const point = points[at ?? points.length - 1];
           const bounds = known(point.lower) && [point.lower, point.upper].map(score).join(' to ');
@@ -118,31 +113,28 @@ class Curves extends Component {
 
 /* ---- the matrix ---- */
 
-function readItems() {
-  const byKey = new Map();
-  for (const record of data.records) {
-    const key = `${record.id}\n${record.epoch}`;
-    record.row = byKey.get(key)
-      ?? { id: key, item: record.id, epoch: record.epoch, cells: {}, order: byKey.size };
-    record.row.cells[record.policy] = record;
-    byKey.set(key, record.row);
-  }
-  return [...byKey.values()];
+/* A row for each item and epoch: { id, item, epoch, cells by policy, order }. */
+const rows = new Map();
+for (const record of data.records) {
+  const key = `${record.id}\n${record.epoch}`;
+  record.row = rows.get(key)
+    ?? { id: key, item: record.id, epoch: record.epoch, cells: {}, order: rows.size };
+  record.row.cells[record.policy] = record;
+  rows.set(key, record.row);
 }
+const items = [...rows.values()];
+let shown = items;
 
 /* Whether a record is as the filter says; fixed, broken and differ compare with the baseline. */
-function hasOutcome(record, outcome) {
-  if (outcome === '') return true;
+function passes(record) {
+  const { outcome, query } = filter;
   const other = record.row.cells[baseline];
   const by = other ? (record.score ?? 0) - (other.score ?? 0) : 0;
-  const relations = { fixed: by > 0, broken: by < 0, differ: by !== 0 };
-  return relations[outcome] ?? record.outcome === outcome;
+  const relations = { '': true, fixed: by > 0, broken: by < 0, differ: by !== 0 };
+  return (relations[outcome] ?? record.outcome === outcome) && (query === ''
+    || [record.id, record.answer, record.target, record.why, record.message,
+      data.questions[record.id]].some((text) => String(text ?? '').toLowerCase().includes(query)));
 }
-
-const passes = (record) => hasOutcome(record, filter.outcome) && (filter.query === ''
-  || [record.id, record.answer, record.target, record.why, record.message,
-    data.questions[record.id]].some((text) => String(text ?? '').toLowerCase()
-    .includes(filter.query)));
 
 const considered = ({ cells }) =>
   (filter.policy === '' ? Object.values(cells) : [cells[filter.policy]].filter(Boolean));
@@ -211,7 +203,7 @@ function Details({ record }) {
   const add = (title, text) => known(text) && text !== '' && titled(title,
     html`<${LongText} text=${String(text)} label=${title} />`);
   const run = runOf(record);
-  const amounts = amountsOf(record);
+  const amounts = { ...record, unpriced: known(record.cost) ? 0 : 1 };
   return html`<h3>${record.row.item}${record.epoch > 1 ? `, epoch ${record.epoch}` : ''}: ${
     record.policy}</h3>
     <p class=${KINDS[record.outcome]}>${words(record.outcome)}${
@@ -253,8 +245,6 @@ function Filters() {
 }
 
 document.title = `${meta.name} - ponder eval`;
-const items = readItems(); // a row for each item and epoch: { id, item, epoch, cells by policy }
-let shown = items;
 mount(() => html`<${Top} home=${known(data.served)} title=${meta.name} beside=${html`<span
     class="muted">${count(meta.items, 'item')}, ${count(meta.epochs, 'epoch')}, seed ${
     meta.seed}</span>`} />

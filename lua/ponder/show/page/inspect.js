@@ -29,17 +29,10 @@ function Scores({ search, nodes }) {
     })}</tr>`)}</tbody></table>`;
 }
 
-/* A candidate and those that it comes from, the seed first. */
-function lineOf(node) {
-  const line = [];
-  for (let one = node; one; one = one.parent) line.unshift(one);
-  return line.filter(({ scores }) => scores);
-}
-
-function nodeFacts(node) {
+function NodeDetails({ search, node }) {
   const sum = sumCalls(node.calls);
   const own = (value) => (node.calls.length > 0 ? value : null);
-  return [
+  const figures = [
     ['Score', node.score === undefined ? 'none' : String(node.score)],
     ['Status', [node.status, node.terminal && 'terminal', node.best && 'on the best path']
       .filter(Boolean).join(', ')],
@@ -47,14 +40,11 @@ function nodeFacts(node) {
     ['Below it', node.below === 0 ? 'nothing'
       : `${count(node.children.length, 'child', 'children')}, ${
       count(node.below, 'node')} in all`],
-    ['Calls', own(inGroups.format(sum.calls))],
-    ['Tokens', own(showInAndOut(sum))],
-    ['Cost', own(showCost(sum))],
-    ['Time in calls', own(showSeconds(sum.seconds))],
+    ['Calls', own(inGroups.format(sum.calls))], ['Tokens', own(showInAndOut(sum))],
+    ['Cost', own(showCost(sum))], ['Time in calls', own(showSeconds(sum.seconds))],
   ];
-}
-
-function NodeDetails({ search, node }) {
+  const line = []; // a candidate and those that it comes from, the seed first
+  for (let one = node; one; one = one.parent) if (one.scores) line.unshift(one);
   const above = node.parent?.calls ?? [];
   const links = (from, to) => search.links.filter((link) => link[from] === node)
     .map((link) => [link[to], link.kind]);
@@ -65,9 +55,9 @@ function NodeDetails({ search, node }) {
       cut=${node.more} />
     ${node.diff && titled('Changed since its parent', html`<${LongText} text=${node.diff}
       label="What changed" />`)}
-    ${node.scores && titled('Items of its line', html`<${Scores} search=${search}
-      nodes=${lineOf(node)} />`)}
-    <h3>Figures</h3><${Facts} pairs=${nodeFacts(node)} />
+    ${node.scores && titled('Items of its line',
+      html`<${Scores} search=${search} nodes=${line} />`)}
+    <h3>Figures</h3><${Facts} pairs=${figures} />
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,
       and may have scored it.</p>`, ...boxes(above, node.calls.length === 0))}
@@ -91,12 +81,24 @@ function TextAt({ place, label }) {
 const FoldedText = ({ title, text }) => text && text !== '{}' && text !== '[]' && html`<${Fold}
   title=${title}>${() => html`<${LongText} text=${indentJson(text)} label=${title} />`}<//>`;
 
-function callFacts(call) {
+const Prompt = ({ call }) => call.prompt.map(({ role, text }) => html`<${Message} role=${role}>
+  <${TextAt} place=${text} label="Prompt, ${role}" /><//>`);
+
+const Reply = ({ call, plain }) => (call.reply ?? []).map((sample, i) => {
+  const role = [call.reply.length > 1 && `sample ${call.sample + i}`, !plain && sample.finish];
+  return html`<${Message} role=${role.filter(Boolean).join(', ') || 'assistant'}>
+    ${sample.reasoning !== undefined && html`<${Fold} title="Reasoning">${() => html`<${TextAt}
+      place=${sample.reasoning} label="Reasoning" />`}<//>`}
+    <${TextAt} place=${sample.text} label="Reply" />
+    <${FoldedText} title="Tool calls" text=${sample.tools} /><//>`;
+});
+
+function CallDetails({ call, alone }) {
   const from = { log: 'from the log of the run it was forked from', cache: 'from the cache' };
   const tokens = (n) => (n === undefined ? '?' : inGroups.format(n));
   const waited = waitTime(call);
   const end = call.sample + call.samples - 1;
-  return [
+  const facts = [
     ['Model', modelOf(call)],
     ['Status', [call.status ?? 'no answer', from[call.origin]].filter(Boolean).join(', ')],
     ['Asked', `${showSeconds(call.asked_at - run.run.started_at) || '0'} after the start`],
@@ -111,28 +113,12 @@ function callFacts(call) {
     ['Cost', callCost(call).replace('cost ', '')],
     ['Sample', end > 1 ? `${call.sample}${call.samples > 1 ? ` to ${end}` : ''}` : null],
   ];
-}
-
-const Attempt = ({ attempt, status, code, message, retry_in_ms: pause }) =>
-  html`<p class="error">Try ${attempt}: ${[status && `HTTP ${status}`, code, message].filter(Boolean)
-    .join(', ')}${known(pause) && `; again after ${showSeconds(pause / 1000)}`}</p>`;
-
-const Prompt = ({ call }) => call.prompt.map(({ role, text }) => html`<${Message} role=${role}>
-  <${TextAt} place=${text} label="Prompt, ${role}" /><//>`);
-
-const Reply = ({ call, plain }) => (call.reply ?? []).map((sample, i) => {
-  const role = [call.reply.length > 1 && `sample ${call.sample + i}`, !plain && sample.finish];
-  return html`<${Message} role=${role.filter(Boolean).join(', ') || 'assistant'}>
-    ${sample.reasoning !== undefined && html`<${Fold} title="Reasoning">${() => html`<${TextAt}
-      place=${sample.reasoning} label="Reasoning" />`}<//>`}
-    <${TextAt} place=${sample.text} label="Reply" />
-    <${FoldedText} title="Tool calls" text=${sample.tools} /><//>`;
-});
-
-function CallDetails({ call, alone }) {
   return html`${alone && call.node && titled('For', html`<${NodeLink} node=${call.node} />`)}
-    <${Facts} pairs=${callFacts(call)} />
-    ${titled('Failed tries', ...(call.failed ?? []).map(Attempt))}
+    <${Facts} pairs=${facts} />
+    ${titled('Failed tries', (call.failed ?? []).map(({ attempt, status, code, message,
+      retry_in_ms: pause }) => html`<p class="error">Try ${attempt}: ${[
+      status && `HTTP ${status}`, code, message].filter(Boolean).join(', ')}${
+      known(pause) && `; again after ${showSeconds(pause / 1000)}`}</p>`))}
     ${call.status === 'error' && html`<p class="error">${[call.code, call.message].filter(Boolean)
       .join(': ')}</p>`}
     ${call.reply?.length > 0 && titled('Reply', html`<${Reply} call=${call} />`)}
@@ -143,30 +129,6 @@ function CallDetails({ call, alone }) {
 
 /* ---- the run ---- */
 
-const searchFacts = (search) => [
-  ['Name', search.name], ['Kind', search.kind], ['Model', search.model], ['Status', search.status],
-  ['Ended because', search.reason],
-  ['Best score', search.score === undefined ? null : String(search.score)],
-  ['Nodes', inGroups.format(search.nodes.length)
-    + (search.left_out ? ` of ${inGroups.format(search.nodes.length + search.left_out)}` : '')],
-  ['Time', search.ended_at === undefined ? null : showSeconds(search.ended_at - search.started_at)],
-];
-
-const runFacts = ({ run, sessions, totals }) => [
-  ['Run', run.id], ['Name', run.name],
-  ['Labels', Object.entries(run.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(' ')],
-  ['Command', ['ponder', run.command, ...run.arguments]
-    .map((word) => (/\s/.test(word) ? JSON.stringify(word) : word)).join(' ')],
-  ['Directory', run.directory], ['Started', showDate(run.started_at)],
-  ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
-  ['Failed calls', totals.errors > 0 ? inGroups.format(totals.errors) : null],
-  ['From caches', totals.reused > 0 ? count(totals.reused, 'call') : null],
-  ['Forked from', run.source],
-  ['Saved', run.saved_calls
-    ? `${count(run.saved_calls, 'call')}, ${showMoney(run.saved_cost)}` : null],
-  ['Seed', run.seed], ['ponder', run.versions?.ponder],
-];
-
 /* What a chat said so far: the prompt of its last answered call, and the reply. */
 function Conversation() {
   const last = run.calls.findLast(({ reply }) => reply?.length > 0) ?? run.calls.at(-1);
@@ -176,19 +138,40 @@ function Conversation() {
 
 function RunDetails({ search }) {
   const lead = (title, text, kind) => text && titled(title, html`<p class="lead ${kind}">${text}</p>`);
-  const { models } = run.totals;
+  const ofSearch = search && [
+    ['Name', search.name], ['Kind', search.kind], ['Model', search.model], ['Status', search.status],
+    ['Ended because', search.reason],
+    ['Best score', search.score === undefined ? null : String(search.score)],
+    ['Nodes', inGroups.format(search.nodes.length)
+      + (search.left_out ? ` of ${inGroups.format(search.nodes.length + search.left_out)}` : '')],
+    ['Time', search.ended_at === undefined ? null : showSeconds(search.ended_at - search.started_at)],
+  ];
+  const { run: own, sessions, totals } = run;
+  const ofRun = [
+    ['Run', own.id], ['Name', own.name],
+    ['Labels', Object.entries(own.labels ?? {}).map(([name, value]) => `${name}=${value}`).join(' ')],
+    ['Command', commandLine(['ponder', own.command, ...own.arguments])],
+    ['Directory', own.directory], ['Started', showDate(own.started_at)],
+    ['Sessions', sessions.length > 1 ? sessions.map((session) => session.kind).join(', ') : null],
+    ['Failed calls', totals.errors > 0 ? inGroups.format(totals.errors) : null],
+    ['From caches', totals.reused > 0 ? count(totals.reused, 'call') : null],
+    ['Forked from', own.source],
+    ['Saved', own.saved_calls
+      ? `${count(own.saved_calls, 'call')}, ${showMoney(own.saved_cost)}` : null],
+    ['Seed', own.seed], ['ponder', own.versions?.ponder],
+  ];
   return html`${run.run.command === 'chat' ? html`<${Conversation} />`
     : [lead('Question', run.run.question ?? search?.question, ''),
       lead('Answer', indentJson(search?.answer ?? run.run.answer ?? ''), 'answer')]}
     ${run.run.error && html`<p class="error">${run.run.error}</p>`}
-    ${search && titled('Search', html`<${Facts} pairs=${searchFacts(search)} />`)}
+    ${search && titled('Search', html`<${Facts} pairs=${ofSearch} />`)}
     ${search?.items && titled('Items by candidate', html`<${Scores} search=${search}
       nodes=${search.byScore.filter(({ scores }) => scores).slice(0, MAX_LINKS)} />`)}
-    ${titled('Models', models.length > 0 && html`<${Table}
-      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${models.map((m) => [modelOf(m),
+    ${titled('Models', totals.models.length > 0 && html`<${Table}
+      head=${['Model', 'Calls', 'In', 'Out', 'Cost']} rows=${totals.models.map((m) => [modelOf(m),
         inGroups.format(m.calls), showTokens(m, m.input_tokens), showTokens(m, m.output_tokens),
         showCost(m)])} />`)}
-    ${titled('Run', html`<${Facts} pairs=${runFacts(run)} />`, run.name && html`<p><a
+    ${titled('Run', html`<${Facts} pairs=${ofRun} />`, run.name && html`<p><a
       href=${served('/view/log', { run: run.name })}>The whole log as JSON</a></p>`)}
     <${FoldedText} title="Options" text=${search?.options} />
     <${FoldedText} title="Statistics" text=${search?.stats} />`;

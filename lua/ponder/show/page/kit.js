@@ -28,31 +28,26 @@ function served(path, query = {}) {
 const systemIsDark = window.matchMedia('(prefers-color-scheme: dark)');
 const THEME = 'ponder.theme';
 let theme = 'auto';
+try {
+  theme = localStorage.getItem(THEME) ?? theme;
+} catch { /* a page opened as a file may have no localStorage */ }
 const systemTheme = () => (systemIsDark.matches ? 'dark' : 'light');
 const shownTheme = () => (theme === 'auto' ? systemTheme() : theme);
-
-/* A page opened as a file may have no localStorage. */
-function remembered(action) {
-  try {
-    return action(window.localStorage);
-  } catch {
-    return null;
-  }
-}
 
 function applyTheme() {
   document.documentElement.dataset.theme = theme;
   if (page) refresh();
 }
 
-theme = remembered((place) => place.getItem(THEME)) ?? theme;
 systemIsDark.addEventListener('change', applyTheme);
 applyTheme();
 
 function switchTheme() {
   const next = shownTheme() === 'dark' ? 'light' : 'dark';
   theme = next === systemTheme() ? 'auto' : next;
-  remembered((place) => place.setItem(THEME, theme));
+  try {
+    localStorage.setItem(THEME, theme);
+  } catch { /* likewise */ }
   applyTheme();
 }
 
@@ -72,13 +67,9 @@ function showConnection(connected) {
 
 /* What the server has at a path; null: it does not answer. */
 async function load(path, query) {
-  try {
-    const answer = await fetch(served(path, query));
-    showConnection(answer.ok);
-    return answer.ok ? await answer.json() : null;
-  } catch {
-    return showConnection(false) ?? null;
-  }
+  const answer = await fetch(served(path, query)).catch(() => null);
+  showConnection(answer?.ok ?? false);
+  return answer?.ok ? answer.json() : null;
 }
 
 /* Calls act() at first, and whenever a log has changed. */

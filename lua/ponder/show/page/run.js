@@ -36,24 +36,26 @@ function change(changes) {
     tree.place(before.search?.id !== state.search?.id,
       state.selected?.kind === 'node' ? state.selected : null);
   }
-  if (changed('search', 'folded', 'query')) state.outline = outlineOf(state);
+  const { search, query, matches, filter } = state;
+  if (changed('search', 'folded', 'query')) {
+    state.outline = []; // unfolded nodes; during a text search, matches and their ancestors
+    depthFirst(search?.roots ?? [], (node) => (query === '' || matches.isMatch.has(node)
+      || matches.above.has(node)) && state.outline.push(node), (node) => !isOpen(node));
+  }
   if (changed('search', 'query', 'filter', 'updates')) {
-    const { query, matches, filter } = state;
     state.calls = run.calls.filter((call) => (query === '' || matches.isMatch.has(call))
       && Object.keys(filter).every((by) => filter[by] === '' || valueOf(call, by) === filter[by]));
     state.lit = new Set(state.calls);
   }
   refresh();
   const { selected } = state;
-  if (isSame(before.selected, selected)) return; // what an update kept stays where it is
+  if (['kind', 'id', 'searchId'].every((name) => before.selected?.[name] === selected?.[name]))
+    return; // what an update kept stays where it is
   if (selected) (selected.kind === 'node' ? tree : time).reveal(selected);
   const link = linkOf(selected);
   if (location.hash !== link) history.replaceState(null, '', link || location.href.split('#')[0]);
   if (selected) announce(`${titleOf(selected)}. ${firstLine(selected.text ?? '', 100)}`);
 }
-
-/* Whether two objects are the same node or call, perhaps read again. */
-const isSame = (a, b) => a?.kind === b?.kind && a?.id === b?.id && a?.searchId === b?.searchId;
 
 const announce = (words) => (document.getElementById('live').textContent = words);
 
@@ -136,14 +138,6 @@ function find() {
 
 /* ---- folding, and moving with keys ---- */
 
-/* The nodes that have a row: unfolded ones; during a text search, matches and their ancestors. */
-function outlineOf({ search, query, matches, folded }) {
-  const list = [];
-  const shown = (node) => query === '' || matches.isMatch.has(node) || matches.above.has(node);
-  depthFirst(search?.roots ?? [], (node) => shown(node) && list.push(node), (node) => !isOpen(node));
-  return list;
-}
-
 const isOpen = (node) =>
   (state.query !== '' ? state.matches.above.has(node) : !state.folded.has(node));
 
@@ -185,20 +179,9 @@ function treeKey(key) {
   return true;
 }
 
-const callKey = (key) => key === 'Enter' && (openSelected(), true);
-
 function stepSearch(by) {
   const search = run.searches[run.searches.indexOf(state.search) + by];
   if (search) change({ search, selected: null, folded: new Set() });
-}
-
-function escape() {
-  if (state.query !== '') {
-    document.getElementById('query').value = '';
-    change({ query: '' });
-  } else if (state.selected) {
-    change({ selected: null, view: state.view === 'details' ? 'drawing' : state.view });
-  }
 }
 
 const help = createRef();
@@ -221,7 +204,15 @@ watchKeys({
     change({ query: queryOf(event.target) });
     stepMatch(event.shiftKey ? -1 : 1);
   },
-  n: () => stepMatch(1), N: () => stepMatch(-1), b: goBest, f: foldAll, Escape: escape,
+  Escape: () => {
+    if (state.query !== '') {
+      document.getElementById('query').value = '';
+      change({ query: '' });
+    } else if (state.selected) {
+      change({ selected: null, view: state.view === 'details' ? 'drawing' : state.view });
+    }
+  },
+  n: () => stepMatch(1), N: () => stepMatch(-1), b: goBest, f: foldAll,
   '[': () => stepSearch(-1), ']': () => stepSearch(1), '?': () => help.current.showModal(),
 });
 
@@ -320,7 +311,8 @@ function Lists() {
         onChange=${(value) => change({ filter: { ...filter, [by]: value } })} />`)}</div>`}
       <${List} key="calls" id="calls" prefix="call" label="Calls" items=${calls}
         active=${calls.indexOf(selected)} row=${callRow} onPick=${pick} onOpen=${openSelected}
-        onMove=${go} onKey=${callKey} />`}</section>`;
+        onMove=${go} onKey=${(key) =>
+          key === 'Enter' && (openSelected(), true)} />`}</section>`;
 }
 
 function Picture() {
@@ -385,12 +377,11 @@ function Details() {
       role="region" aria-labelledby="details-title">${inside}</div></aside>`;
 }
 
-const VIEWS = { drawing: 'Drawing', lists: 'Lists', time: 'Time', details: 'Details' };
-
 function view() {
   const without = run.searches.length === 0;
   return html`<${RunTop} />
-    <nav class="tabs" aria-label="Views" id="tabs">${Object.entries(VIEWS).map(([name, words]) =>
+    <nav class="tabs" aria-label="Views" id="tabs">${Object.entries({ drawing: 'Drawing',
+      lists: 'Lists', time: 'Time', details: 'Details' }).map(([name, words]) =>
       !(without && name === 'drawing') && html`<button type="button" data-view=${name}
         aria-pressed=${state.view === name} onClick=${() => change({ view: name })}>${
         words}</button>`)}

@@ -13,8 +13,7 @@ const filter = { query: '', status: '', sort: 'when', down: true };
 function readRuns({ fields, logs }) {
   const read = (log, one) => {
     const { started_at: from, ended_at: to } = one;
-    const typed = [one.command, ...(parsed(one.arguments) ?? [])].map(String)
-      .map((word) => (/[\s"']/.test(word) ? JSON.stringify(word) : word)).join(' ');
+    const typed = commandLine([one.command, ...(parsed(one.arguments) ?? [])]);
     const labels = Object.entries(parsed(one.labels) ?? {})
       .map(([name, value]) => `${name}=${asText(value)}`).join(' ');
     const words = one.question ? `${one.name ?? one.command}: ${one.question}`
@@ -126,11 +125,6 @@ function pick(run, event, i) {
   else location.href = linkOf(run);
 }
 
-function move(run, to) {
-  active = to;
-  refresh();
-}
-
 function listKey(key) {
   const run = shown[active];
   if (key === 'Enter' && run) location.href = linkOf(run);
@@ -162,7 +156,10 @@ mount(() => {
   <main class="a-list">
     <${List} id="runs" prefix="run" label="Runs" many items=${shown} active=${active}
       head=${head()} columns=${COLUMNS.map(({ wide }) => wide).join(' ')} wide=${1080} row=${rowOf}
-      onPick=${pick} onMove=${move} onKey=${listKey} />
+      onPick=${pick} onKey=${listKey} onMove=${(run, to) => {
+        active = to;
+        refresh();
+      }} />
     ${shown.length === 0 && html`<p class="empty">No matching runs.</p>`}
   </main>`;
 });

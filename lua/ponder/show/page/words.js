@@ -54,10 +54,8 @@ const showInAndOut = (of) =>
   `${showTokens(of, of.input_tokens)} in, ${showTokens(of, of.output_tokens)} out`;
 const showCost = (of) => showSum(showMoney, of.cost, of.estimated_cost, of.unpriced);
 
-const dateFormat = new Intl.DateTimeFormat([], {
-  year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit',
-});
-const showDate = (seconds) => dateFormat.format(new Date(seconds * 1000));
+const showDate = (seconds) => new Date(seconds * 1000).toLocaleString([],
+  { year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' });
 
 /* Replaces control characters by their symbols (U+2400...). */
 const visible = (text) => text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, (c) =>
@@ -78,6 +76,10 @@ function parsed(text) {
 }
 
 const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+
+/* A command line, for people. */
+const commandLine = (words) => words.map((word) =>
+  (/[\s"']/.test(word) ? JSON.stringify(word) : String(word))).join(' ');
 
 /* Indents a text if it is JSON. */
 function indentJson(text) {
