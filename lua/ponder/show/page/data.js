@@ -58,11 +58,12 @@ function readSearch(raw) {
   for (const { parent, below } of nodes.slice().reverse()) if (parent) parent.below += below + 1;
   const scores = nodes.map(({ score }) => score).filter(Number.isFinite).sort((a, b) => a - b);
   const [low, high] = [scores[0], scores.at(-1)];
-  const range = low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
+  const range = low === undefined ? null
+    : low >= 0 && high <= 1 ? { low: 0, high: 1 } : { low, high };
   const links = (raw.edges ?? [])
     .map(({ source, target, kind }) => ({ from: byId.get(source), to: byId.get(target), kind }))
     .filter(({ from, to }) => from && to && to.parent !== from);
-  return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range: scores[0] === undefined ? null : range,
+  return { ...raw, score: readScore(raw.score), nodes, byId, roots, links, range,
     isTerminated: nodes.some((node) => node.terminal),
     bestPath: nodes.filter((node) => node.best).sort((a, b) => a.level - b.level),
     byScore: nodes.slice().sort((a, b) =>

@@ -12,7 +12,7 @@ const KINDS = { right: 'good', partial: 'wait', wrong: 'bad', no_answer: 'bad', 
   failed: 'bad' };
 const MARKS = { good: '✓', wait: '◐', bad: '✗' };
 
-const filter = { outcome: '', policy: '', query: '', sort: 'order' };
+const filter = { outcome: '', policy: '', query: '' };
 let axis = axes[0];
 let chosen = null; // a record
 
@@ -113,12 +113,11 @@ class Curves extends Component {
 
 /* ---- the matrix ---- */
 
-/* A row for each item and epoch: { id, item, epoch, cells by policy, order }. */
+/* A row for each item and epoch: { id, item, epoch, cells by policy }. */
 const rows = new Map();
 for (const record of data.records) {
   const key = `${record.id}\n${record.epoch}`;
-  record.row = rows.get(key)
-    ?? { id: key, item: record.id, epoch: record.epoch, cells: {}, order: rows.size };
+  record.row = rows.get(key) ?? { id: key, item: record.id, epoch: record.epoch, cells: {} };
   record.row.cells[record.policy] = record;
   rows.set(key, record.row);
 }
@@ -136,17 +135,10 @@ function passes(record) {
       data.questions[record.id]].some((text) => String(text ?? '').toLowerCase().includes(query)));
 }
 
-const considered = ({ cells }) =>
-  (filter.policy === '' ? Object.values(cells) : [cells[filter.policy]].filter(Boolean));
-
 function apply(changes) {
   Object.assign(filter, changes);
-  shown = items.filter((row) => considered(row).some(passes));
-  if (filter.sort !== 'order') {
-    const most = new Map(shown.map((row) =>
-      [row, Math.max(...considered(row).map((record) => record[filter.sort] ?? -1))]));
-    shown.sort((a, b) => most.get(b) - most.get(a) || a.order - b.order);
-  }
+  shown = items.filter(({ cells }) => (filter.policy === '' ? Object.values(cells)
+    : [cells[filter.policy]].filter(Boolean)).some(passes));
   refresh();
 }
 
@@ -237,9 +229,6 @@ function Filters() {
     <${Choice} id="policy" label="Policy" value=${filter.policy} options=${[['', 'all'],
       ...policies.map(({ name }) => [name, name])]} onChange=${(policy) => apply({ policy })} />
     <${Find} onInput=${(query) => apply({ query })} />
-    <${Choice} id="sort" label="Sort by" value=${filter.sort} options=${[['order', 'item'],
-      ['cost', 'cost'], ['seconds', 'time'], ['samples', 'samples'], ['score', 'score']]}
-      onChange=${(sort) => apply({ sort })} />
     <output id="count" class="muted" aria-live="polite">${inGroups.format(shown.length)} of ${
       count(items.length, 'item')}</output></div>`;
 }

@@ -16,22 +16,19 @@ const Links = ({ title, pairs }) => pairs.length > 0 && titled(title,
     inGroups.format(pairs.length - MAX_LINKS)} more</p>`);
 
 /* Which of an optimization's items each of some candidates gets right: a row a candidate. */
-const CELLS = [['bad', '✗'], ['wait', '◐'], ['good', '✓']];
 function Scores({ search, nodes }) {
   return html`<table class="scores"><tbody>${nodes.map((node) => html`<tr><th><button type="button"
       class="link" onClick=${() => go(node)}>#${node.id}
       <span class="score">${showScore(node.score)}</span></button></th>
     ${node.scores.map((score, i) => {
-      const [kind, mark] = score === false ? ['muted', '·']
-        : CELLS[score >= 1 ? 2 : score > 0 ? 1 : 0];
+      const [kind, mark] = score === false ? ['muted', '·'] : score >= 1 ? ['good', '✓']
+        : score > 0 ? ['wait', '◐'] : ['bad', '✗'];
       return html`<td class=${kind} title="${search.items[i]}: ${
         score === false ? 'not run' : score}">${mark}</td>`;
     })}</tr>`)}</tbody></table>`;
 }
 
 function NodeDetails({ search, node }) {
-  const sum = sumCalls(node.calls);
-  const own = (value) => (node.calls.length > 0 ? value : null);
   const figures = [
     ['Score', node.score === undefined ? 'none' : String(node.score)],
     ['Status', [node.status, node.terminal && 'terminal', node.best && 'on the best path']
@@ -40,11 +37,7 @@ function NodeDetails({ search, node }) {
     ['Below it', node.below === 0 ? 'nothing'
       : `${count(node.children.length, 'child', 'children')}, ${
       count(node.below, 'node')} in all`],
-    ['Calls', own(inGroups.format(sum.calls))], ['Tokens', own(showInAndOut(sum))],
-    ['Cost', own(showCost(sum))], ['Time in calls', own(showSeconds(sum.seconds))],
   ];
-  const line = []; // a candidate and those that it comes from, the seed first
-  for (let one = node; one; one = one.parent) if (one.scores) line.unshift(one);
   const above = node.parent?.calls ?? [];
   const links = (from, to) => search.links.filter((link) => link[from] === node)
     .map((link) => [link[to], link.kind]);
@@ -55,8 +48,8 @@ function NodeDetails({ search, node }) {
       cut=${node.more} />
     ${node.diff && titled('Changed since its parent', html`<${LongText} text=${node.diff}
       label="What changed" />`)}
-    ${node.scores && titled('Items of its line',
-      html`<${Scores} search=${search} nodes=${line} />`)}
+    ${node.scores && titled('Items', html`<${Scores} search=${search}
+      nodes=${[node.parent, node].filter((one) => one?.scores)} />`)}
     <h3>Figures</h3><${Facts} pairs=${figures} />
     ${titled('Calls for this node', ...boxes(node.calls, true))}
     ${titled('Calls for its parent', above.length > 0 && html`<p class="small">They proposed the node,

@@ -134,14 +134,8 @@ function listKey(key) {
 
 /* ---- the page ---- */
 
-function Compare() {
-  const [a, b] = [...chosen];
-  return html`<a id="compare" class="button" aria-disabled=${!b}
-    href=${b ? served('/', { a, b }) : null} title="Choose runs with the boxes, or with Space">${
-    b ? 'Compare these two' : a ? 'Choose one more to compare' : 'To compare, choose two runs ☐'}</a>`;
-}
-
 mount(() => {
+  const [a, b] = [...chosen];
   const statuses = [...new Set([...all.map(({ status }) => status), filter.status])].filter(Boolean);
   const found = shown.length === all.length ? count(all.length, 'run')
     : `${inGroups.format(shown.length)} of ${count(all.length, 'run')}`;
@@ -151,7 +145,9 @@ mount(() => {
     <${Choice} id="status" label="Status" value=${filter.status}
       options=${[['', 'all'], ...statuses.sort().map((name) => [name, name])]}
       onChange=${(status) => apply({ status })} />
-    <${Compare} />
+    <a id="compare" class="button" aria-disabled=${!b} href=${b ? served('/', { a, b }) : null}
+      title="Choose runs with the boxes, or with Space">${b ? 'Compare these two'
+      : a ? 'Choose one more to compare' : 'To compare, choose two runs ☐'}</a>
   <//>
   <main class="a-list">
     <${List} id="runs" prefix="run" label="Runs" many items=${shown} active=${active}

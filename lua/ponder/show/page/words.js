@@ -50,8 +50,6 @@ const plus = (a, b) => (Number.isFinite(a) || Number.isFinite(b) ? (a ?? 0) + (b
 /* The tokens, and the cost, of calls; `of` says how much is estimated, and how many are unknown. */
 const showTokens = (of, tokens = plus(of.input_tokens, of.output_tokens),
   format = inGroups.format) => showSum(format, tokens, of.estimated_tokens, of.unmetered);
-const showInAndOut = (of) =>
-  `${showTokens(of, of.input_tokens)} in, ${showTokens(of, of.output_tokens)} out`;
 const showCost = (of) => showSum(showMoney, of.cost, of.estimated_cost, of.unpriced);
 
 const showDate = (seconds) => new Date(seconds * 1000).toLocaleString([],
@@ -90,7 +88,6 @@ function indentJson(text) {
 /* ---- calls of a model ---- */
 
 const modelOf = ({ provider, model }) => [provider, model].filter(Boolean).join(':');
-const isLive = ({ status, origin }) => status === 'ok' && (origin ?? 'live') === 'live';
 
 const callName = (call) => `${call.purpose ?? 'call'} #${call.id}`;
 const callTime = (call) =>
@@ -119,18 +116,4 @@ function callWords(call, texts) {
   const place = call.reply?.[0]?.text;
   return firstLine(place >= 0 ? texts[place] : '', 120) || call.message
     || (call.status === undefined ? 'no answer' : '');
-}
-
-/* Sums tokens, cost and time of calls. Those of an answered call may be unknown. */
-function sumCalls(calls) {
-  const sum = { calls: calls.length, unmetered: 0, unpriced: 0, seconds: 0 };
-  for (const call of calls) {
-    for (const part of ['input_tokens', 'output_tokens', 'cost'])
-      sum[part] = plus(sum[part], call[part]);
-    sum.seconds += callTime(call);
-    if (!isLive(call)) continue;
-    if (call.input_tokens === undefined || call.output_tokens === undefined) sum.unmetered += 1;
-    if (call.cost === undefined) sum.unpriced += 1;
-  }
-  return sum;
 }
