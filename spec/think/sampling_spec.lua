@@ -255,41 +255,6 @@ describe("a ranking by pairs", function()
     end)
 end)
 
-describe("a best of n that stops", function()
-    it("reproduces the vectors", function()
-        local count = 0
-        for _, vector in ipairs(lines "stopping") do
-            if vector.kind == "pandora" then
-                local out, options, rewards, at = plain(vector.out), vector.options, {}, nil
-                local best, cap, worth
-                for i = 1, options.n do
-                    local reward = vector.rewards[i]
-                    at = i
-                    if reward ~= json.null then
-                        rewards[#rewards + 1] = reward
-                        if not best or reward > vector.rewards[best] then
-                            best = i
-                        end
-                    end
-                    if i >= options.min_samples and best then
-                        cap = stop.cap(rewards, options.cost, options.tail, options.optimism)
-                        worth = vector.rewards[best] >= cap
-                        if worth then
-                            break
-                        end
-                    end
-                end
-                check(vector, "at", out.at, at)
-                check(vector, "best", out.best, best)
-                check(vector, "worth", out.worth, worth or false)
-                check(vector, "cap", out.cap, cap)
-                count = count + 1
-            end
-        end
-        assert.equal(60, count)
-    end)
-end)
-
 describe("a vote of the shortest replies", function()
     it("reproduces the vectors", function()
         local count = 0

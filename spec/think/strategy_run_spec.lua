@@ -96,12 +96,6 @@ describe("an outcome", function()
         assert.same({ "42", 1, "success" }, { outcome.answer, outcome.spent.calls,
             outcome.stop_reason })
     end)
-
-    it("takes a whole reply as the answer if none is marked", function()
-        assert.equal("just this", run(cot, { model = play.model(function()
-            return "just this"
-        end) }).answer)
-    end)
 end)
 
 describe("calls that do not depend on one another", function()
@@ -225,24 +219,6 @@ describe("what a run reports", function()
             "tot.step", "tot.complete" }, names)
         assert.equal("completed", last)
         assert.equal(2, outcome.spent.calls)
-    end)
-
-    it("has deltas", function()
-        local heard = {}
-        local s = cot.new { model = play.model(function(request)
-            for piece in ("ab cd ef"):gmatch "%S+" do
-                request:emit(piece, "text", 1)
-                task.sleep(1)
-            end
-            return "abcdef"
-        end) }
-        play.run(function()
-            return s:run("What?", { on_delta = function(piece, kind, call)
-                heard[#heard + 1] = kind .. ":" .. piece .. ":" .. call.role
-            end })
-        end)
-        assert.same({ "text:ab:generate", "text:cd:generate", "text:ef:generate" }, heard)
-        assert.equal("abcdef", s:outcome().answer)
     end)
 end)
 

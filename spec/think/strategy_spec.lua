@@ -176,18 +176,12 @@ describe("a strategy that is a function", function()
     end)
 
     it("parses answers like everything else", function()
-        for text, expected in pairs {
-            ["So \\boxed{24}."] = "24", ["Answer: 7\nas (3 + 4)"] = "7",
-            ["Final answer: **5**"] = "5",
-            ["<answer>\n$\\boxed{8}$\n</answer> Bye"] = "8", ["x\n#### 9\n"] = "9",
-        } do
-            assert.same({ expected, true }, { strategy.read_answer(text) }, text)
-            local outcome = task.run(function()
-                return require("ponder.strategy.cot").new {
-                    model = model_of(function() return text end) }:run("Why?")
-            end)
-            assert.equal(expected, outcome.answer)
-        end
+        assert.same({ "24", true }, { strategy.read_answer "So \\boxed{24}." })
+        local outcome = task.run(function()
+            return require("ponder.strategy.cot").new {
+                model = model_of(function() return "x\n#### 9\n" end) }:run("Why?")
+        end)
+        assert.equal("9", outcome.answer)
         assert.same({ "It depends.", false }, { strategy.read_answer " It depends.\n" })
         assert.equal(strategy.answer_key "$1,200.", strategy.answer_key "1200")
     end)

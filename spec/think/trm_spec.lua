@@ -271,55 +271,6 @@ describe("TRM messages", function()
             directives = answer(machine, directives, round == 2 and "SCORE: 0.5" or "a")
         end
     end)
-
-    it("of another start are refused", function()
-        local machine = begin()
-        assert.same({ { type = "request_error", call_id = "x", reason = "busy",
-            message = "Agent is busy (status: reasoning)" } },
-            (machine:update { type = "start", prompt = "p", call_id = "x" }))
-        machine = play({ max_supervision_steps = 1 }, { 0.1 })
-        local directives = machine:update { type = "start", prompt = "p", call_id = "x" }
-        assert.equal("finished", directives[1].reason)
-        assert.equal("q", machine.question)
-    end)
-
-    it("may arrive in chunks, for replies without a text", function()
-        local machine, directives = begin()
-        local id = directives[1].call_id
-        local chunks = { { "an", "content" }, { "?", "thinking" }, { "swer", "content" } }
-        for _, chunk in ipairs(chunks) do
-            machine:update { type = "llm_partial", call_id = id, delta = chunk[1],
-                chunk_type = chunk[2] }
-        end
-        assert.equal("answer", machine.streaming_text)
-        machine = trm.from_map(json.decode(json.encode(machine:to_map())))
-        assert.equal("answer", machine.streaming_text)
-        directives = answer(machine, directives, "")
-        assert.equal("answer", machine.current_answer)
-        assert.equal("", machine.streaming_text)
-        machine:update { type = "llm_partial", call_id = directives[1].call_id, delta = "SCORE: 1" }
-        answer(machine, directives, "SCORE: 0.5")
-        assert.equal(0.5, machine.best_score)
-        assert.equal("", machine.streaming_text)
-    end)
-
-    it("add up usage of every kind", function()
-        local machine, directives = begin()
-        directives = answer(machine, directives, "a", { usage = { input_tokens = 1, cached = 2 } })
-        answer(machine, directives, "SCORE: 0", { usage = { input_tokens = 3, output_tokens = 1.5,
-            odd = "x" } })
-        assert.same({ input_tokens = 4, output_tokens = 1.5, cached = 2 }, machine.usage)
-    end)
-
-    it("of the wrong type raise errors and change nothing", function()
-        local machine, directives = begin()
-        local before = json.encode(machine:to_map())
-        for _, msg in ipairs { { text = 5 }, { ok = "yes" }, { ok = json.null } } do
-            assert.is_false((pcall(answer, machine, directives, "x", msg)))
-        end
-        assert.is_false((pcall(machine.update, machine, "start")))
-        assert.equal(before, json.encode(machine:to_map()))
-    end)
 end)
 
 describe("TRM events", function()
@@ -347,20 +298,6 @@ describe("TRM events", function()
                 metadata = { call_id = "c4", termination_reason = "act_threshold",
                     usage = { total_tokens = 7 } } },
         }, last)
-    end)
-
-    it("report errors in a short safe line", function()
-        local machine, directives = begin()
-        local _, events = answer(machine, directives, nil, { ok = false,
-            reason = "a\27[31m\n\xFF" .. ("x"):rep(5000), usage = { input_tokens = 1 } })
-        local event = events[1]
-        assert.equal("trm.error", event.name)
-        assert.same({}, event.measurements)
-        assert.same({ input_tokens = 1 }, event.metadata.usage)
-        assert.equal("c0", event.metadata.call_id)
-        assert.is_truthy(utf8.len(event.metadata.error))
-        assert.is_nil(event.metadata.error:find "%c")
-        assert.is_true(#event.metadata.error <= 300)
     end)
 end)
 
@@ -414,87 +351,12 @@ describe("TRM prompts", function()
                 i == 2 and "ISSUE: " .. attack .. "\nSCORE: 0.5" or attack)
         end
     end)
-
-    it("may be functions and strings, given to new and to one update", function()
-        local seen
-        local machine = trm.new { prompts = {
-            reason = function(context)
-                seen = context
-                return { { role = "user", content = "own" } }
-            end,
-            supervise = "Grade it, my way.",
-        } }
-        local directives = machine:update { type = "start", prompt = "q", call_id = "c0" }
-        assert.same({ { role = "user", content = "own" } }, directives[1].context)
-        assert.equal("q", seen.question)
-        assert.equal(1, seen.step)
-        assert.equal(5, seen.max_steps)
-        directives = answer(machine, directives, "a")
-        assert.is_truthy(texts(directives[1]):find("Grade it, my way.", 1, true))
-        directives = machine:update({ type = "supervision_result", call_id = directives[1].call_id,
-            ok = true, text = "SCORE: 0" }, { improvement_prompt = "Better, please." })
-        assert.is_truthy(texts(directives[1]):find("Better, please.", 1, true))
-        assert.is_false((pcall(trm.new, { prompts = { improv = "x" } })))
-    end)
-
-    it("that fail end the run", function()
-        local machine = trm.new { prompts = { supervise = function()
-            error "boom"
-        end } }
-        local directives = machine:update { type = "start", prompt = "q", call_id = "c0" }
-        assert.is_false((pcall(answer, machine, directives, "a")))
-        assert.equal("error", machine.status)
-        assert.equal("a", machine.current_answer)
-    end)
 end)
 
 describe("trm.new", function()
-    it("checks its options", function()
-        local machine = trm.new { max_supervision_steps = 3.0, act_threshold = 1 }
-        assert.equal("integer", math.type(machine.max_supervision_steps))
-        assert.equal(3, machine.max_supervision_steps)
-        assert.equal("after_supervision", machine.halt_check)
-        assert.equal("idle", machine.status)
-        assert.equal(0, machine.supervision_step)
-        for _, opts in ipairs { { max_supervision_steps = 0 }, { max_supervision_steps = 2.5 },
-            { max_supervision_steps = "3" }, { act_threshold = "high" }, { act_threshold = 0 / 0 },
-            { halt_check = "never" }, { unknown = 1 }, { max_text_bytes = 1 }, 5 } do
-            assert.is_false((pcall(trm.new, opts)))
-        end
-        local _, problem = pcall(trm.new, { act_treshold = 1 })
-        assert.is_truthy(problem:find('did you mean "act_threshold"', 1, true), problem)
-    end)
 end)
 
 describe("a TRM map", function()
-    --- Machines in every state, by the number of replies.
-    local function machines(opts, count)
-        local list = { trm.new(opts) }
-        local machine, directives = begin(opts, "wäs?")
-        list[2] = machine:clone()
-        for i = 1, count do
-            if directives[1] then
-                directives = answer(machine, directives, directives[1].type == "supervise"
-                    and ("ISSUE: x%d\nSCORE: 0.%d"):format(i, i % 7) or "text\xFF\0 " .. i,
-                    { usage = { input_tokens = i } })
-                list[#list + 1] = machine:clone()
-            end
-        end
-        return list
-    end
-
-    it("restores the machine, from any state", function()
-        for _, mode in ipairs { "after_supervision", "after_improvement" } do
-            local opts = { halt_check = mode, max_supervision_steps = 3 }
-            for _, machine in ipairs(machines(opts, 12)) do
-                local text = json.encode(machine:to_map())
-                local loaded = trm.from_map(json.decode(text))
-                assert.equal(text, json.encode(loaded:to_map()))
-                assert.equal(machine.result, loaded.result)
-            end
-        end
-    end)
-
     it("accepts functions and options again", function()
         local map = json.decode(json.encode(trm.new():to_map()))
         local machine = trm.from_map(map, { max_supervision_steps = 1, prompts = {
@@ -507,20 +369,6 @@ describe("a TRM map", function()
         assert.equal(1, machine.max_supervision_steps)
     end)
 
-end)
-
-describe("a clone", function()
-    it("is independent", function()
-        local machine, directives = begin()
-        directives = answer(machine, directives, "a")
-        local clone = machine:clone()
-        local before = json.encode(machine:to_map())
-        local more = answer(clone, directives, "SCORE: 0.5")
-        answer(clone, more, "b")
-        assert.equal(before, json.encode(machine:to_map()))
-        assert.equal("improve", answer(machine, directives, "SCORE: 0.5")[1].type)
-        assert.same({}, json.decode(json.encode(machine.answer_history)))
-    end)
 end)
 
 describe("a sequence of random messages", function()
@@ -616,17 +464,5 @@ describe("TRM's functions", function()
         assert.equal("continue", (trm.act.make_decision { threshold = 1, current_confidence = 0,
             history = {} }))
         assert.not_equal(trm.generate_call_id(), trm.generate_call_id())
-    end)
-end)
-
-describe("memory", function()
-    it("is freed while a machine runs", function()
-        local machine, directives = begin { max_supervision_steps = 200, act_threshold = 1 }
-        for i = 1, 60 do
-            collectgarbage()
-            directives = answer(machine, directives, directives[1].type == "supervise"
-                and "SCORE: 0." .. i % 10 or "text " .. i)
-        end
-        assert.equal("reasoning", machine.status)
     end)
 end)
