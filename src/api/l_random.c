@@ -14,7 +14,6 @@
 #include <lualib.h>
 
 #include "api/api.h"
-#include "loop/loop.h"
 
 #define STATE_CLASS "ponder.random.State"
 
@@ -63,20 +62,13 @@ static int random_use(lua_State *L)
     return 0;
 }
 
-/* draw() -> an unpredictable integer. They are drawn many at a time: a system call costs more than
- * the rest. A forked child draws its own. */
+/* draw() -> an unpredictable integer */
 static int random_draw(lua_State *L)
 {
-    static lua_Integer numbers[32]; /* 256 bytes come whole */
-    static size_t left;
-    static pid_t owner;
-    if (left == 0 || owner != loop_process_id()) {
-        if (getentropy(numbers, sizeof numbers) != 0)
-            return luaL_error(L, "no random numbers: %s", strerror(errno));
-        left = sizeof numbers / sizeof *numbers;
-        owner = loop_process_id();
-    }
-    lua_pushinteger(L, numbers[--left]);
+    lua_Integer number;
+    if (getentropy(&number, sizeof number) != 0)
+        return luaL_error(L, "no random numbers: %s", strerror(errno));
+    lua_pushinteger(L, number);
     return 1;
 }
 

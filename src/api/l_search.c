@@ -322,7 +322,7 @@ static int core_calling(lua_State *L)
 {
     const Core *core = luaL_checkudata(L, 1, CORE_TYPE);
     const Program *p = lua_isnoneornil(L, 2) ? &core->program : luaL_checkudata(L, 2, PROGRAM_TYPE);
-    if (p->calling == CALL_NONE || p->node >= core->search.count)
+    if (p->calling >= CALL_REFUSE || p->node >= core->search.count) /* not a user's */
         return 0;
     lua_pushstring(L, core_callback_names[p->calling]);
     lua_pushinteger(L, p->node);

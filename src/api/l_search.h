@@ -1,6 +1,6 @@
 /*
- * l_search.h -- a search as Lua sees it: what l_search.c (a search and its tree) and
- * search_program.c (the callbacks) share.
+ * l_search.h -- a search as Lua sees it: what l_search.c (a search and its tree), search_program.c
+ * (the callbacks), search_results.c and search_lua.c (policies in Lua) share.
  *
  * The userdata's user values are the states, the keys, the metatable of the node tables that
  * callbacks get, and the callbacks.
@@ -128,6 +128,41 @@ uint32_t core_expansions(const Search *s, uint32_t id, lua_Integer ticket);
 uint32_t core_check_id(lua_State *L, const Core *core);
 void core_add_fields(lua_State *L, int core);
 int core_view(lua_State *L);
+
+/* ---- search_results.c: what callbacks return, for search_program.c ---- */
+
+/* The stack. */
+enum {
+    SELF = 1,
+    PROGRAM, /* a userdata, unless the program runs all */
+    STATES,
+    CALLBACKS,
+    KEYS,
+    CHUNK,  /* of the states: a list that was used last */
+    LIST,   /* what expand returned */
+    SCORES, /* its second result, or nil */
+    STATE,  /* the next child's */
+    TOP = STATE
+};
+
+/* The index of the first of a callback's three results. */
+#define RESULT (-3)
+
+/* Makes CHUNK the list for the state of the node `id`. */
+void program_load_chunk(lua_State *L, Program *p, uint32_t id);
+
+static inline void program_use_chunk(lua_State *L, Program *p, uint32_t id)
+{
+    if (p->chunk != id >> SEARCH_CHUNK_BITS)
+        program_load_chunk(L, p, id);
+}
+
+void program_refuse(lua_State *L, Program *p, const char *expected, int index);
+double program_take_score(lua_State *L, const Core *core, Program *p, int index);
+void program_take_list(lua_State *L, Program *p, SearchTicket *t);
+void program_fetch_state(lua_State *L, Program *p, lua_Integer place);
+void program_make_children(lua_State *L, Core *core, Program *p, SearchTicket *t, bool one);
+bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t);
 
 /* Methods in search_program.c. */
 int core_run(lua_State *L);

@@ -30,7 +30,7 @@
  */
 #include <math.h>
 
-#include "api/search_program.h"
+#include "api/l_search.h"
 #include "api/task_stop.h"
 
 typedef enum Step {
@@ -40,6 +40,7 @@ typedef enum Step {
     STEP_PRUNED,
     STEP_SPENT,
     STEP_SELECT,
+    STEP_BEGIN,
     /* of a ticket */
     STEP_TICKET,
     STEP_STOP,
@@ -75,7 +76,8 @@ static inline void call(lua_State *L, Program *p, int arguments)
     lua_callk(L, arguments, 3, (lua_KContext)p, advance);
 }
 
-/* Calls one of the functions that get ids. */
+/* Calls one of the functions that get ids (or for the concurrent driver, the number of a ticket).
+ */
 static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t id, uint32_t more)
 {
     lua_settop(L, TOP);
@@ -85,16 +87,6 @@ static void call_with_ids(lua_State *L, Program *p, Callback callback, uint32_t 
     lua_pushinteger(L, id);
     lua_pushinteger(L, more);
     call(L, p, 2);
-}
-
-/* Lets the concurrent driver wait: a function of the ticket's number in its round. */
-static void call_wait(lua_State *L, Program *p, Callback callback)
-{
-    lua_settop(L, TOP);
-    p->calling = CALL_NONE;
-    lua_rawgeti(L, CALLBACKS, (lua_Integer)callback + 1);
-    lua_pushinteger(L, p->ticket);
-    call(L, p, 1);
 }
 
 /* Calls expand(state, k, node), cost(state, child_state, node), key(child_state), or another
@@ -194,6 +186,13 @@ static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
         t = s->tickets.items + p->ticket; /* the driver may have added others */                   \
     } while (0)
 
+/* The same of a function that gets ids, if there is one. */
+#define ASK(callback, id, more)                                                                    \
+    do {                                                                                           \
+        if (asks[callback])                                                                        \
+            AWAIT(call_with_ids(L, p, callback, id, more));                                        \
+    } while (0)
+
 /* Runs it as far as `until`; Lua calls it again after a callback that yielded. Returns true, or the
  * nil, message, code of a callback that failed. */
 static int advance(lua_State *L, int status, lua_KContext context)
@@ -222,10 +221,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 go_on(core, p);
             break;
         case STEP_BACK_UP:
-            if (asks[CALL_END_ROUND]) {
-                lua_rawgeti(L, CALLBACKS, CALL_END_ROUND + 1);
-                lua_call(L, 0, 0);
-            }
+            ASK(CALL_END_ROUND, 0, 0);
             if (!search_back_up(s))
                 return core_no_memory(L);
             if (asks[CALL_BACK_UP] && s->rounds > 1)
@@ -243,8 +239,8 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_PRUNED;
             break;
         case STEP_PRUNED:
-            if (asks[CALL_PRUNED] && s->pruned.count > 0)
-                AWAIT(call_with_ids(L, p, CALL_PRUNED, 0, 0));
+            if (s->pruned.count > 0)
+                ASK(CALL_PRUNED, 0, 0);
             p->step = s->ended ? STEP_END : STEP_SPENT;
             break;
         case STEP_SPENT:
@@ -262,10 +258,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 return core_no_memory(L);
             if (found != SEARCH_OK)
                 search_end(s, found == SEARCH_LIMIT ? OUTCOME_MAX_ITERATIONS : OUTCOME_OVER);
-            if (asks[CALL_BEGIN_ROUND]) {
-                lua_rawgeti(L, CALLBACKS, CALL_BEGIN_ROUND + 1);
-                lua_call(L, 0, 0);
-            }
+            p->step = STEP_BEGIN;
+            /* fall through */
+        case STEP_BEGIN:
+            ASK(CALL_BEGIN_ROUND, 0, 0);
             go_on(core, p);
             break;
 
@@ -299,8 +295,7 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_ORDER;
             /* fall through */
         case STEP_ORDER:
-            if (asks[CALL_ORDER])
-                AWAIT(call_wait(L, p, CALL_ORDER));
+            ASK(CALL_ORDER, p->ticket, 0);
             if (t->expands)
                 p->calling = CALL_EXPAND; /* its list is read */
             t->first = t->scores ? t->node : s->count;
@@ -347,23 +342,22 @@ static int advance(lua_State *L, int status, lua_KContext context)
         }
 
         case STEP_MADE:
-            if (asks[CALL_MADE])
-                AWAIT(call_wait(L, p, CALL_MADE));
+            ASK(CALL_MADE, p->ticket, 0);
             p->step = asks[CALL_MADE] ? STEP_SCORE_ALL : STEP_EXPANDED;
             break;
         case STEP_EXPANDED:
-            if (asks[CALL_EXPANDED] && t->expands)
-                AWAIT(call_with_ids(L, p, CALL_EXPANDED, t->node, t->end - t->first));
+            if (t->expands)
+                ASK(CALL_EXPANDED, t->node, t->end - t->first);
             p->step = p->ahead ? STEP_CHILD : STEP_SCORE_ALL;
             break;
         case STEP_SCORE_ALL:
             p->child = core_first_to_score(s, t);
-            if (asks[CALL_EVALUATE_ALL] && p->child < t->end)
-                AWAIT(call_with_ids(L, p, CALL_EVALUATE_ALL, t->first, t->end - 1));
+            if (p->child < t->end)
+                ASK(CALL_EVALUATE_ALL, t->first, t->end - 1);
             p->step = asks[CALL_CHILDREN] ? STEP_CHILDREN : STEP_CHILD;
             break;
         case STEP_CHILDREN:
-            AWAIT(call_wait(L, p, CALL_CHILDREN));
+            ASK(CALL_CHILDREN, p->ticket, 0);
             p->step = STEP_PRIOR;
             break;
         case STEP_CHILD:
@@ -410,13 +404,12 @@ static int advance(lua_State *L, int status, lua_KContext context)
             p->step = STEP_OWN;
             /* fall through */
         case STEP_OWN:
-            if (asks[CALL_OWN])
-                AWAIT(call_with_ids(L, p, CALL_OWN, p->child, 0));
+            ASK(CALL_OWN, p->child, 0);
             p->step = STEP_REFLECT;
             /* fall through */
         case STEP_REFLECT:
-            if (asks[CALL_REFLECT] && search_node(s, p->child)->terminal)
-                AWAIT(call_with_ids(L, p, CALL_REFLECT, p->child, 0));
+            if (search_node(s, p->child)->terminal)
+                ASK(CALL_REFLECT, p->child, 0);
             search_node(s, p->child)->scored = true;
             p->step = STEP_SCORED;
             if (p->until == STEP_SCORED || s->ended)
@@ -425,19 +418,18 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_SCORED:
             if (!returned)
                 search_consider(s, p->child);
-            if (asks[CALL_SCORED])
-                AWAIT(call_with_ids(L, p, CALL_SCORED, p->child, 0));
+            ASK(CALL_SCORED, p->child, 0);
             p->child++;
             p->step = STEP_CHILD;
             break;
 
         case STEP_PRIOR:
-            if (asks[CALL_PRIOR] && t->expands && t->end > t->first)
-                AWAIT(call_with_ids(L, p, CALL_PRIOR, t->first, t->end - 1));
+            if (t->expands && t->end > t->first)
+                ASK(CALL_PRIOR, t->first, t->end - 1);
             p->step = asks[CALL_TURN] ? STEP_TURN : STEP_STOP_LAST;
             break;
         case STEP_TURN:
-            AWAIT(call_wait(L, p, CALL_TURN));
+            ASK(CALL_TURN, p->ticket, 0);
             begin_turn(s, p, t);
             break;
         case STEP_STOP_LAST:

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/search_program.h"
+#include "api/l_search.h"
 
 /* Raises an error that names the callback, what was expected, what it returned, and the node. */
 void program_refuse(lua_State *L, Program *p, const char *expected, int index)
