@@ -121,45 +121,34 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-static const char *digits(const char *at, const char *end)
+/* Reads digits; false: there is none. (The text ends with a NUL.) */
+static bool read_digits(JsonReader *r)
 {
-    while (at < end && is_digit(*at))
-        at++;
-    return at;
+    const char *from = r->at;
+    while (is_digit(*r->at))
+        r->at++;
+    return r->at > from;
 }
 
-/* The end of the number at `at`, or NULL, with the position of the mistake in *wrong. */
-static const char *number_end(const char *at, const char *end, const char **wrong)
+/* Goes to the end of the number at r->at; false: to the mistake in it. */
+static bool skip_number(JsonReader *r)
 {
-    const char *from;
-    if (at < end && *at == '-')
-        at++;
-    from = at;
-    at = digits(at, end);
-    if (at == from || (*from == '0' && at - from > 1)) {
-        *wrong = from;
-        return NULL;
+    r->at += *r->at == '-';
+    const char *first = r->at;
+    if (!read_digits(r))
+        return false;
+    if (*first == '0' && r->at - first > 1) {
+        r->at = first;
+        return false;
     }
-    if (at < end && *at == '.') {
-        from = ++at;
-        at = digits(at, end);
-        if (at == from) {
-            *wrong = at;
-            return NULL;
-        }
+    if (*r->at == '.' && (r->at++, !read_digits(r)))
+        return false;
+    if (*r->at == 'e' || *r->at == 'E') {
+        r->at++;
+        r->at += *r->at == '+' || *r->at == '-';
+        return read_digits(r);
     }
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        at++;
-        if (at < end && (*at == '+' || *at == '-'))
-            at++;
-        from = at;
-        at = digits(at, end);
-        if (at == from) {
-            *wrong = at;
-            return NULL;
-        }
-    }
-    return at;
+    return true;
 }
 
 static bool at_word(const JsonReader *r, const char *word, size_t length)
@@ -181,20 +170,15 @@ static locale_t plain_locale(void)
  * such as NUL. */
 static JsonToken read_number(JsonReader *r)
 {
-    const char *text = r->at, *wrong, *end;
+    const char *text = r->at;
     if (at_word(r, "-Infinity", 9)) {
         r->at += 9;
         r->number = -(double)INFINITY;
         return JSON_DOUBLE;
     }
-    end = number_end(text, r->end, &wrong);
-    if (end == NULL) {
-        bool leading_zero = wrong < r->end && *wrong == '0';
-        r->at = wrong;
-        return fail(r, leading_zero ? "a number must not begin with 0" : "expected a digit");
-    }
-    r->at = end;
-    if (text + strspn(text, "-0123456789") == end) {
+    if (!skip_number(r))
+        return fail(r, *r->at == '0' ? "a number must not begin with 0" : "expected a digit");
+    if (text + strspn(text, "-0123456789") == r->at) {
         errno = 0;
         r->integer = strtoll(text, NULL, 10);
         if (errno == 0)

@@ -123,7 +123,4 @@ void loop_raise_descriptor_limit(void);
 /* A hint to append to an error message if descriptors have run out, else "". */
 const char *loop_descriptor_hint(int error);
 
-/* How many more descriptors the process may open now. */
-int64_t loop_free_descriptors(void);
-
 #endif

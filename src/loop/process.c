@@ -106,17 +106,11 @@ static void on_output(void *arg, int fd, int events)
 /* write without SIGPIPE. */
 static ssize_t write_quietly(int fd, const char *bytes, size_t n)
 {
-    sigset_t pipe_signal, before, pending, after;
-    int number;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+    struct sigaction ignored = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignored, &before);
     ssize_t written = write(fd, bytes, n);
     int error = errno;
-    if (!sigismember(&pending, SIGPIPE) && sigpending(&after) == 0 && sigismember(&after, SIGPIPE))
-        sigwait(&pipe_signal, &number);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    sigaction(SIGPIPE, &before, NULL);
     errno = error;
     return written;
 }

@@ -9,11 +9,12 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "net/parts.h"
 
 enum {
-    KEEP_DESCRIPTORS = 24, /* left for files, logs and child processes */
+    KEEP_DESCRIPTORS = 64, /* left for files, logs and child processes; at most half of all */
 };
 
 const CallLimits net_default_limits = {
@@ -245,8 +246,11 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
-    int64_t room = loop_free_descriptors() - KEEP_DESCRIPTORS;
-    p->max_total = options->max_total < room ? options->max_total : room > 1 ? room : 1;
+    struct rlimit limit = {.rlim_cur = 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    rlim_t kept = limit.rlim_cur / 2 < KEEP_DESCRIPTORS ? limit.rlim_cur / 2 : KEEP_DESCRIPTORS;
+    rlim_t room = limit.rlim_cur - kept;
+    p->max_total = (rlim_t)options->max_total < room ? options->max_total : (int64_t)room;
     if (!open_multi(p)) {
         pump_close(p);
         return PUMP_NO_MEMORY;

@@ -9,7 +9,6 @@
 #include "net/parts.h"
 
 enum {
-    FEW_DESCRIPTORS = 4, /* needed for a lookup and a connection */
     DONE_GRACE_MS = 250, /* after [DONE], for the reply to end so that the connection is reused */
 };
 
@@ -277,8 +276,7 @@ static void fail_timeout(Transfer *t)
 
 static void fail_curl(Transfer *t, CURLcode code)
 {
-    /* With hardly any descriptors left, a name lookup or reading the CA file fails too. */
-    if (!t->sent && (t->no_descriptor || loop_free_descriptors() < FEW_DESCRIPTORS))
+    if (!t->sent && t->no_descriptor)
         reply_fail(t, "CONNECT", "too many open files%s", loop_descriptor_hint(EMFILE));
     if (code == CURLE_OPERATION_TIMEDOUT) {
         fail_timeout(t);
