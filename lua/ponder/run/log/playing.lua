@@ -64,7 +64,7 @@ local function go_live(self)
     if last > now then
         scheduler.set_clock(self.group, last)
     end
-    scheduler.set_plays(self.group, false)
+    self.group.plays = false
     local tasks, over = self.unanswered, {}
     for _, t in pairs(self.waiting) do
         tasks[#tasks + 1] = t

@@ -126,8 +126,7 @@ function Tape:attach(group, unordered)
             scheduler.set_clock(group, past.first_now)
         end
     end
-    scheduler.set_plays(group, self.playing)
-    group.tape = self
+    group.plays, group.tape = self.playing, self
 end
 
 ---Loads what operations need: most of the start-up time is loading. Has the keys in the environment

@@ -42,8 +42,6 @@ local cannot_wait = core.cannot_wait
 ---@field timers ponder.task.Timers? of its tasks, once it has had one
 ---@field timeout table? its timer: see time_out
 ---@field timed_out boolean? its timer was due before its last task had ended
----@field slot integer|false|nil index in the heap `due`
----@field deadline number|false|nil of its first timer, on the scheduler's clock
 ---@field private last_id integer
 ---@field private last_outside_id integer?
 
@@ -72,21 +70,16 @@ life.ENDED = ENDED -- the states in which a task has ended
 local current -- the task that runs or is being closed
 local last_serial
 local entered -- the current generator of math.random
-local clock = loop.now
 
 ---Forgets all tasks and groups.
----@param new_clock fun(): number seconds
-function life.reset(new_clock)
-    clock = new_clock
+function life.reset()
     current, last_serial = nil, 0
     life.groups = {} -- that have not ended, oldest first
     life.queue = {} -- of them, those that are to have a round, in order
-    life.due = timers.new() -- of them, those with timers, by their first one
     life.outermost = nil -- the group of tasks that are spawned outside of tasks
-    life.players = 0 -- number of groups that play
 end
 
-life.reset(clock)
+life.reset()
 
 ---The task that is running; nil outside of tasks.
 ---@return ponder.task.Handle?
@@ -125,65 +118,16 @@ function life.enqueue(group)
     end
 end
 
----Updates the place of a group in the heap `due`, after a change of its timers or clock.
-function life.schedule(group)
-    local first = group.timers and group.timers.heap[1]
-    local at = first and not group.plays and first.deadline - group.shift or false
-    if at ~= (group.deadline or false) then
-        if group.slot then
-            life.due:remove(group)
-        end
-        group.deadline = false
-        if at then
-            life.due:add(group, at)
-        end
-    end
-end
-
-local schedule = life.schedule
-
----Sets the clock of a group, which continues from there.
-function life.set_clock(group, seconds)
-    group.shift = seconds - clock()
-    schedule(group)
-end
-
----Sets whether the tape of a group, not its clock, decides when timers are due.
-function life.set_plays(group, plays)
-    if plays ~= (group.plays or false) then
-        group.plays = plays
-        life.players = life.players + (plays and 1 or -1)
-        schedule(group)
-    end
-end
-
 ---Adds the timer of a task, which makes it ready.
 ---@param at number on the clock of its group
 function life.add_timer(t, at)
     local group = t.group
     group.timers = group.timers or timers.new()
     group.timers:add(t, at)
-    if group.timers.heap[1] == t then
-        schedule(group)
-    end
-end
-
-local add_timer = life.add_timer
-
-local function remove_timer(t)
-    local group = t.group
-    local was_first = group.timers.heap[1] == t
-    group.timers:remove(t)
-    if was_first then
-        schedule(group)
-    end
 end
 
 -- Ends a group whose last task has ended.
 local function end_group(group)
-    group.timers = nil -- its timeout may be there
-    life.set_plays(group, false)
-    schedule(group)
     for i, other in ipairs(life.groups) do
         if other == group then
             table.remove(life.groups, i)
@@ -256,7 +200,7 @@ function life.make_ready(t)
     end
     t.state = "ready"
     if t.slot then
-        remove_timer(t)
+        t.group.timers:remove(t)
     end
 end
 
@@ -267,7 +211,7 @@ local make_ready = life.make_ready
 function life.leave_wait(t)
     local on_cancel = t.on_cancel
     if t.slot then
-        remove_timer(t)
+        t.group.timers:remove(t)
     end
     if on_cancel then
         t.on_cancel = false
@@ -461,7 +405,7 @@ local function settle(t, ok, ...)
         elseif t.deadline == AT_ONCE then
             make_ready(t)
         elseif t.deadline then
-            add_timer(t, t.deadline)
+            life.add_timer(t, t.deadline)
         end
     else
         local err, traceback, lacks_place = ...

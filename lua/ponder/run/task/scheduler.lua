@@ -89,7 +89,7 @@ end
 -- tape proceed: first one at its end, which goes live; the newest run before the enclosing ones.
 local function pass_over()
     for _, at_end in ipairs { true, false } do
-        for i = life.players > 0 and #life.groups or 0, 1, -1 do
+        for i = #life.groups, 1, -1 do
             local group = life.groups[i]
             if group.plays and group.tape:pass_over(at_end) then
                 life.enqueue(group)
@@ -159,40 +159,33 @@ local function run_round(group)
     end
 end
 
--- Gives the tape of a group its turn; adds it to `waiting` if something has arrived for it.
-local function turn_tape(group, waiting)
-    local tape = group.tape
-    if tape and group.live > 0 and tape:turn(group.rounds) then
-        waiting = waiting or {}
-        waiting[#waiting + 1] = tape
+-- Gives the tapes of groups a turn. What has arrived for all of them is committed in one
+-- transaction.
+local function turn_tapes(groups)
+    local waiting = {}
+    for _, group in ipairs(groups) do
+        if group.tape and group.live > 0 and group.tape:turn(group.rounds) then
+            waiting[#waiting + 1] = group.tape
+        end
     end
-    return waiting
+    for _, tape in ipairs(waiting) do
+        tape:deliver()
+    end
 end
 
--- Runs a round of each group with ready tasks, then gives their tapes a turn. What has arrived for
--- all of them is committed in one transaction. Then tapes that play have another turn: they may
--- have waited for another group.
+-- Runs a round of each group with ready tasks, then gives their tapes a turn, and those that play
+-- another one: they may have waited for another group.
 local function run_rounds()
-    local list, waiting = life.queue, nil
+    local list, players = life.queue, {}
     life.queue = {}
     for i = 1, #list do
         run_round(list[i])
     end
-    for i = 1, #list do
-        waiting = turn_tape(list[i], waiting)
+    turn_tapes(list)
+    for _, group in ipairs(life.groups) do
+        players[#players + 1] = group.plays and group or nil
     end
-    for _, tape in ipairs(waiting or NONE) do
-        tape:deliver()
-    end
-    if life.players > 0 then
-        waiting = nil
-        for _, group in ipairs(copy(life.groups)) do
-            waiting = group.plays and turn_tape(group, waiting) or waiting
-        end
-        for _, tape in ipairs(waiting or NONE) do
-            tape:deliver()
-        end
-    end
+    turn_tapes(players)
 end
 
 --- Wakes the tasks of a group whose timers are due.
@@ -215,15 +208,25 @@ function scheduler.is_idle(group)
     return group.ready[1] == nil
 end
 
+-- The first timer of a group that the clock, not a tape, decides about; nil: there is none.
+local function first_timer(group)
+    return not group.plays and group.timers and group.timers.heap[1] or nil
+end
+
 local function run_to_the_end()
-    while life.groups[1] do
+    while true do
         run_rounds()
         failures.report_collected()
-        local group = life.due.heap[1]
-        local seconds = life.queue[1] and 0 or group and math.max(0, group.deadline - clock())
         if not life.groups[1] then
             return
-        elseif sources.are_pending() then
+        end
+        local first -- when a timer is due
+        for _, group in ipairs(life.groups) do
+            local t = first_timer(group)
+            first = t and math.min(first or math.huge, t.deadline - group.shift) or first
+        end
+        local seconds = life.queue[1] and 0 or first and math.max(0, first - clock())
+        if sources.are_pending() then
             sources.wait(seconds)
         elseif not seconds then
             deadlock()
@@ -231,11 +234,11 @@ local function run_to_the_end()
             wait(seconds)
         end
         local now = clock()
-        group = life.due.heap[1]
-        while group and group.deadline <= now do -- now + shift may be rounded below the deadline
-            scheduler.fire_timers(group, math.max(now + group.shift, group.timers.heap[1].deadline))
-            life.schedule(group)
-            group = life.due.heap[1]
+        for _, group in ipairs(life.groups) do
+            local t = first_timer(group)
+            if t and t.deadline - group.shift <= now then -- the sum may be rounded below it
+                scheduler.fire_timers(group, math.max(now + group.shift, t.deadline))
+            end
         end
         if stop_reason() then
             handle_stop()
@@ -270,15 +273,11 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Running groups
 
-local function reset(new_clock)
-    life.reset(new_clock)
-    failures.forget()
-end
-
 -- Returns the main task, which has ended, and the message of an error outside of it.
 local function run_all(opts, f, ...)
     clock, wait = opts.clock, opts.wait
-    reset(clock)
+    life.reset()
+    failures.forget()
     local group = scheduler.begin(nil, false, nil, nil, f, ...)
     life.outermost = group
     core.begin()
@@ -293,7 +292,7 @@ local function run_all(opts, f, ...)
     local reported, unjoined = pcall(failures.report_rest, group)
     core.stop_obeyed()
     clock, wait = loop.now, sources.wait
-    pcall(reset, clock)
+    life.reset()
     if not ok then
         error(err, 0)
     end
@@ -334,6 +333,11 @@ end
 ---@field perform fun(self, what: table, f: function, ...): ... see ponder.run.log.tape
 ---@field begin_call fun(self, asked: ponder.log.Asked): table looks up the call of a model
 ---@field answer fun(self, what: table, ask: function, ...): ... its answer, or ask(...)
+
+---Sets the clock of a group, which continues from there.
+function scheduler.set_clock(group, seconds)
+    group.shift = seconds - clock()
+end
 
 ---Whether what the current task asks for is answered from a log.
 function scheduler.is_playing()

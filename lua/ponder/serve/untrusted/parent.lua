@@ -194,7 +194,7 @@ local function begin(id, what)
     end, f, table.unpack(arguments, 1, n))
     calls[call.group] = call
     call.group.tape = Tape
-    scheduler.set_plays(call.group, true)
+    call.group.plays = true
 end
 
 local function continue(call, message)
