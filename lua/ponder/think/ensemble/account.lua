@@ -32,11 +32,8 @@ local COMMON = {
 
 ---Checks the one table of an ensemble; raises at its caller.
 ---@param where string "ensemble.best_of_n"
----@param opts any
----@param schema OptionSchema
 ---@param more any its second argument, of the form before 0.2.0
 ---@param problem_of? fun(opts: table): string? what does not go together
----@return table
 function account.check(where, opts, schema, more, problem_of)
     if more ~= nil or type(opts) ~= "table" or opts.chat then
         error(("%s takes one table: { %s = ..., %s = ... }"):format(where,
@@ -49,9 +46,7 @@ function account.check(where, opts, schema, more, problem_of)
 end
 
 ---A schema of options: its own and those of a model call.
----@param own OptionSchema
 ---@param has_tools boolean? with those for tools
----@return OptionSchema
 function account.call_schema(own, has_tools)
     local schema = {}
     for name, rule in pairs(chat.OPTIONS) do
@@ -62,9 +57,7 @@ function account.call_schema(own, has_tools)
 end
 
 ---A schema of options for an ensemble: its own, those of a model call and the common ones.
----@param own OptionSchema
 ---@param has_tools boolean? with those for tools
----@return OptionSchema
 function account.schema(own, has_tools)
     local schema = options.merge({ model = { type = "any" }, prompt = { type = "any" } },
         account.call_schema(own, has_tools))
@@ -74,9 +67,7 @@ end
 
 ---The open model that was given directly or by name; anything else raises.
 ---@param where string "ensemble.best_of_n: model"
----@param value any
 ---@param level integer the error level: 1 is this function
----@return ponder.model.Model
 function account.model(where, value, level)
     if type(value) == "string" then
         local ok, opened = pcall(model.open, value) -- so that the error names our caller's line
@@ -90,9 +81,7 @@ end
 
 ---Messages from a prompt: a text, or messages as ponder.model takes them.
 ---@param where string "ensemble.best_of_n"
----@param prompt any
 ---@param level integer the error level: 1 is this function
----@return ponder.model.Message[]
 function account.messages(where, prompt, level)
     if type(prompt) == "string" and prompt:find("%S") then
         return { { role = "user", content = prompt } }
@@ -104,8 +93,6 @@ function account.messages(where, prompt, level)
 end
 
 ---The question in a prompt: the text of its last user message.
----@param messages ponder.model.Message[]
----@return string
 function account.question(messages)
     for i = #messages, 1, -1 do
         if messages[i].role == "user" and type(messages[i].content) == "string" then
@@ -117,7 +104,6 @@ end
 
 ---The options of one call.
 ---@param opts table of the ensemble
----@param messages ponder.model.Message[]
 ---@param sample integer distinguishes equal calls
 ---@param watch? fun(tokens: table[]?): any of its stream; a true value ends the reply
 ---@return table call for Model:chat
@@ -154,7 +140,6 @@ local Account = {}
 Account.__index = Account
 
 ---@param opts table the ensemble's, checked
----@return ponder.ensemble.Account
 function account.new(opts)
     return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts, keys = {},
         budget = budgets.new {} }, Account)
@@ -201,7 +186,6 @@ local function key_of_calls(calls)
 end
 
 ---Finds the answer in a text with the user's functions, and the key by which it is compared.
----@param text string
 ---@param value any? of a reply with `returns`, which is the answer
 ---@param calls ponder.model.ToolCall[]? of a reply, which then are the answer
 ---@return any answer nil: none
@@ -247,7 +231,6 @@ function Account:fail(sample, message, code, round)
 end
 
 ---Makes one call. Returns the reply, or nil, message, code.
----@param m ponder.model.Model
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
@@ -308,10 +291,7 @@ end
 ---@field n integer? samples at most; default opts.n
 
 ---Asks for samples as far as a plan goes. What is in flight when it is over is cancelled.
----@param m ponder.model.Model
----@param messages ponder.model.Message[]
 ---@param opts table with options of a call among others, and `n`
----@param plan ponder.ensemble.Plan
 ---@return {stopped_at: integer, calls: integer, cancelled: integer, saved: integer} counts
 ---  `stopped_at`: samples that were added; `calls`: asked; `cancelled`: of these, ended before
 ---  their reply; `saved`: of n, never asked
@@ -376,10 +356,7 @@ end
 
 ---Asks for `count` samples, concurrently; in one request where the service has that (`n`), so that
 ---the prompt is paid once.
----@param m ponder.model.Model
----@param messages ponder.model.Message[]
 ---@param opts table with options of a call among others
----@param count integer
 ---@param is_enough? fun(reply: ponder.model.Reply, sample: integer): boolean called for each reply;
 ---  after the first true no call starts, and those in flight are cancelled
 ---@return table<integer, ponder.model.Reply> replies by sample; failures are recorded
@@ -423,7 +400,6 @@ function Account:show_samples(samples, chosen)
 end
 
 ---Adds the account to a result.
----@param result table
 ---@return table result
 function Account:close(result)
     result.failed, result.errors, result.spent = self.failed, self.errors, self.budget:account()
@@ -432,9 +408,6 @@ end
 
 ---The results of an ensemble with too few successes.
 ---@param where string "best_of_n"
----@param need integer
----@param have integer
----@param partial table
 ---@return nil, string, string, table
 function Account:give_up(where, need, have, partial)
     local first = self.errors[1] or { message = "no usable result", code = "BAD_RESULT" }

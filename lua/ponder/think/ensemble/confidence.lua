@@ -145,8 +145,6 @@ local ONLINE = {
 }
 
 ---The confidences of the tokens of a reply; a token without one does not count.
----@param logprobs table[]?
----@return number[]
 function confidence.values(logprobs)
     local list = {}
     for _, token in ipairs(logprobs or {}) do
@@ -157,9 +155,6 @@ function confidence.values(logprobs)
 end
 
 ---The least mean of `window` consecutive confidences; 0.0 if there are none.
----@param values number[]
----@param window integer
----@return number
 function confidence.lowest(values, window)
     local low
     for _, mean in ipairs(group_means(values, window)) do
@@ -169,8 +164,6 @@ function confidence.lowest(values, window)
 end
 
 ---Watches the tokens of one reply: says when the mean of the last `window` falls below `threshold`.
----@param window integer
----@param threshold number
 ---@return fun(values: number[]): integer|false falls at which token of all so far
 function confidence.watch(window, threshold)
     local ring, count, sum = {}, 0, 0.0
@@ -197,7 +190,6 @@ local Online = {}
 Online.__index = Online
 
 ---@param opts {warmup: integer, window: integer, keep: number, consensus: number?}
----@return ponder.ensemble.OnlineVotes
 function confidence.votes(opts)
     return setmetatable({ opts = opts, settled = 0, stops = json.array {}, kept = json.array {},
         answers = {}, weights = {}, lows = {} }, Online)

@@ -39,7 +39,6 @@ rules.BEST = {
 }
 
 ---Which of these options is above `n`.
----@param opts table
 ---@param ... string
 ---@return string? message
 function rules.above_n(opts, ...)
@@ -51,7 +50,6 @@ function rules.above_n(opts, ...)
 end
 
 ---What is wrong with options of a vote that do not go together.
----@param opts table
 ---@return string? message
 function rules.vote_problem(opts)
     local is_weighted, is_online = opts.vote == "weighted", opts.warmup or opts.consensus
@@ -85,7 +83,6 @@ function rules.vote_problem(opts)
 end
 
 ---What is wrong with options of a best of n that do not go together.
----@param opts table
 ---@return string? message
 function rules.best_problem(opts)
     local stops = opts.cost and "cost" or opts.enough and "enough"
@@ -109,7 +106,6 @@ function rules.best_problem(opts)
 end
 
 ---Which option of a vote is given with one sample, which has nothing to vote on.
----@param opts table
 ---@return string? message
 function rules.needs_samples(opts)
     for _, name in ipairs(options.names(rules.VOTE)) do

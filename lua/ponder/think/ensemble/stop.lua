@@ -76,7 +76,6 @@ end
 ---@param n integer at most 1024
 ---@param stop_at number? ends it when the certainty reaches this
 ---@param min_samples? integer default 1
----@return ponder.ensemble.Votes
 function stop.votes(n, stop_at, min_samples)
     local self = setmetatable({ n = n, stop_at = stop_at, min_samples = min_samples or 1,
         settled = -1, votes = 0, first = 0, second = 0, highest = n, counts = {}, seen = {} },
@@ -119,7 +118,6 @@ function Votes:add(key)
     return self.stop_reason ~= nil
 end
 
----@return number
 function Votes:certainty()
     return stop.certainty(self.first, self.second)
 end

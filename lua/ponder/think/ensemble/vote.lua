@@ -9,11 +9,6 @@ local prose = require "ponder.think.parse.prose"
 local vote = {}
 
 ---Asks a model `count` times, concurrently, which text is best.
----@param account ponder.ensemble.Account
----@param m ponder.model.Model
----@param question string
----@param texts string[]
----@param count integer
 ---@param opts table options of a call among others
 ---@return integer? best ties go to the first
 ---@return integer[]|string votes by text; or why there is no valid vote
@@ -79,10 +74,7 @@ end
 
 ---Asks a model which of two texts is better.
 ---@param account ponder.ensemble.Account counts the call
----@param m ponder.model.Model
----@param question string
 ---@param a string shown first
----@param b string
 ---@param turn integer how often the pair was asked, this time included; every other one is in this
 ---  order
 ---@param with_logprobs boolean? take the model's probabilities of the letters

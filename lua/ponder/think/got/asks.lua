@@ -128,8 +128,6 @@ function by_kind.refine(run, turn, directives, index)
 end
 
 ---Adds the directives for the open calls, which are new and all of one kind.
----@param run MachineRun
----@param turn table
 function asks.add_directives(run, turn)
     local directives, calls = {}, run:open_calls()
     for i, call in ipairs(calls) do

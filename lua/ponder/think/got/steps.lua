@@ -45,7 +45,6 @@ local CHAIN_AGGREGATE_SCORE = 1.0
 local steps = {}
 
 ---The fields of a new run.
----@param run MachineRun
 function steps.create(run)
     graph.create(run)
     run.thoughts = {} -- of this round, by the order in which they were asked for
@@ -55,8 +54,6 @@ function steps.create(run)
 end
 
 ---The score by which thoughts are compared.
----@param index integer
----@return number
 function steps.rank(run, index)
     return run.nodes[index].score or NEUTRAL
 end

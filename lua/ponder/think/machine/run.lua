@@ -35,9 +35,7 @@ Run.__index = Run
 Run.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
     help = "truncate each quoted text except the question to N bytes" }
 
----@param class MachineClass
 ---@param opts table checked options
----@return MachineRun
 function Run.new(class, opts)
     return setmetatable({ class = class, options = opts, prompts = opts.prompts or {},
         status = "idle", open = {}, call_count = 0, usage = {}, streams = {} }, Run)
@@ -46,7 +44,7 @@ end
 -------------------------------------------------------------------------------
 -- Calls: the first has the id that `start` was given, the others "c1", "c2"...
 
----@return boolean
+---Whether it has started and not ended.
 function Run:is_busy()
     return self.status ~= "idle" and not self.reason
 end
@@ -88,7 +86,6 @@ function Run:open_calls()
 end
 
 ---The oldest open call, else the one that was closed last.
----@return MachineCall?
 function Run:current_call()
     return self:open_calls()[1] or self.closed
 end
@@ -132,15 +129,12 @@ function Run:usage_copy()
 end
 
 ---The chunks of a reply received so far.
----@param call_id string?
----@return string
 function Run:streamed(call_id)
     local chunks = self.streams[call_id]
     return chunks and table.concat(chunks) or ""
 end
 
 ---Ends the run with status `completed`.
----@param reason string
 ---@param call_id string the call whose reply ended the run
 function Run:complete(turn, reason, call_id)
     finish(self, "completed", reason, turn.now)
@@ -166,8 +160,6 @@ local function reason_line(reason)
 end
 
 ---Ends the run with status `error`.
----@param call_id string?
----@param reason any
 function Run:fail(turn, call_id, reason)
     finish(self, "error", "error", turn.now)
     self.error = reason_line(reason)
@@ -199,8 +191,6 @@ end
 ---Quotes text between tags that it cannot close. Truncates it to `max_text_bytes`, with a note of
 ---how much is missing; never truncates the question.
 ---@param name string letters and underscores
----@param text string
----@return string
 function methods:quote(name, text)
     local max = self.max_text_bytes
     if #text > max and (text == self.prompt or text == self.question) then
@@ -212,9 +202,6 @@ function methods:quote(name, text)
 end
 
 ---Truncates a text to `max` bytes, with a note of how much is missing.
----@param text string
----@param max integer
----@return string
 function methods:cut(text, max)
     if #text > max then
         report_cut(self, "text", #text, max)
@@ -238,8 +225,6 @@ local function check_messages(messages, what)
 end
 
 ---A context for prompt functions that no machine calls.
----@param fields table
----@param max_text_bytes integer
 ---@param on_cut? fun(event: MachineEvent) called for each truncated text
 ---@return table context
 function Run.context(fields, max_text_bytes, on_cut)
@@ -248,7 +233,6 @@ function Run.context(fields, max_text_bytes, on_cut)
 end
 
 ---Renders the messages of one call.
----@param turn table
 ---@param name string which prompt: a key of class.prompts
 ---@param context table for the prompt function; `quote`, `instructions` and `max_text_bytes` are
 ---added
@@ -282,9 +266,7 @@ end
 
 ---What is wrong with a table of prompts, or nil. Ignores the key `instructions` of prompt files.
 ---@param known table<string, any> their names
----@param prompts table?
 ---@param any_name boolean? ignore unknown names
----@return string?
 function Run.prompt_problem(known, prompts, any_name)
     for name, prompt in pairs(prompts or {}) do
         if known[name] ~= nil and type(prompt) ~= "function" and type(prompt) ~= "string" then

@@ -62,7 +62,6 @@ local function restored(value)
     return copy
 end
 
----@param run MachineRun
 ---@return table saved
 function state.save(run)
     local saved = {}
@@ -73,8 +72,6 @@ function state.save(run)
 end
 
 ---Puts a saved state into a new run; raises where it is not one.
----@param run MachineRun
----@param saved table
 function state.load(run, saved)
     for name in next, run do
         assert(LEFT_OUT[name] or saved[name] ~= nil, "it lacks " .. name)

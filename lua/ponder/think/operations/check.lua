@@ -5,8 +5,6 @@ local kinds = require "ponder.think.operations.kinds"
 local check = {}
 
 ---The ids of the operations without successors, in order.
----@param g ponder.operations.Graph
----@return integer[]
 function check.leaves(g)
     local followed, ids = {}, {}
     for _, op in ipairs(g.operations) do
@@ -68,7 +66,6 @@ local function named(op, problem)
 end
 
 ---The first mistake of a graph.
----@param g ponder.operations.Graph
 ---@return string? message nil: no mistake
 function check.mistake(g)
     for _, op in ipairs(g.operations) do

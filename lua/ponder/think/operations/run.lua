@@ -51,9 +51,7 @@ local function fail(message, code)
 end
 
 ---Requests `n` replies.
----@param op ponder.operations.Operation
 ---@param prompt any a text, or a list of messages
----@param n integer
 ---@param about ponder.operations.Thought? the thought that the query is about, for the log
 ---@return any[] replies texts, or values if the operation has `returns`
 function Run:query(op, prompt, n, about)
@@ -202,7 +200,6 @@ local function plain_step(op, step)
         queries = step.queries, responses = step.responses, attempts = attempts }
 end
 
----@return ponder.operations.Result
 function Run:result()
     local result = { operations = json.array {}, final = json.array {}, queries = 0, responses = 0 }
     for id, op in ipairs(self.g.operations) do
@@ -280,8 +277,6 @@ local function take(g, run)
 end
 
 ---See ponder.operations.Graph.run.
----@param g ponder.operations.Graph
----@param opts table?
 function runner.run(g, opts)
     opts = options.check("operations.run", opts, OPTIONS, 3)
     local ask = ask_of(opts)

@@ -14,8 +14,6 @@ local thought = {}
 ---@field compared boolean whether solved is set
 
 ---A copy of a state, overwritten by an update.
----@param base table
----@param update table
 ---@return table state
 function thought.merged(base, update)
     return options.merge(options.merge({}, base), update)
@@ -24,8 +22,6 @@ end
 local merged = thought.merged
 
 ---A thought with only a state.
----@param state table
----@return ponder.operations.Thought
 function thought.fresh(state)
     return { state = state, score = 0.0, valid = false, solved = false, scored = false,
         validated = false, compared = false }
@@ -33,16 +29,13 @@ end
 
 ---A copy. The state is copied one level deep, so that callbacks can change it without changing the
 ---output of another operation.
----@param from ponder.operations.Thought
----@return ponder.operations.Thought
 function thought.copy(from)
     local copy = options.merge({}, from)
     copy.state, copy.parents = merged(from.state, {}), nil
     return copy
 end
 
----@param thoughts ponder.operations.Thought[]
----@return ponder.operations.Thought[]
+---Copies of thoughts.
 function thought.copies(thoughts)
     local list = {}
     for i, one in ipairs(thoughts) do
@@ -52,8 +45,6 @@ function thought.copies(thoughts)
 end
 
 ---Copies of the states of thoughts, for callbacks.
----@param thoughts ponder.operations.Thought[]
----@return table[]
 function thought.states(thoughts)
     local list = {}
     for i, one in ipairs(thoughts) do
@@ -64,8 +55,6 @@ end
 
 ---Checks and copies a thought that a callback made: only `state` is required.
 ---@param where string the callback, for the error
----@param value any
----@return ponder.operations.Thought
 function thought.accept(where, value)
     if type(value) ~= "table" or type(value.state) ~= "table" then
         error(("%s must return a list of thoughts {state = {...}} (got %s in it)"):format(where,
@@ -86,10 +75,7 @@ function thought.accept(where, value)
 end
 
 ---The first `n` thoughts by score; ties in order of the list.
----@param thoughts ponder.operations.Thought[]
 ---@param higher boolean whether the highest score comes first
----@param n integer
----@return ponder.operations.Thought[]
 function thought.best(thoughts, higher, n)
     local rank, place = table.move(thoughts, 1, #thoughts, 1, {}), {}
     for i, one in ipairs(thoughts) do

@@ -312,7 +312,6 @@ local function nonempty(text)
 end
 
 ---The final answer in a reply: the marked one, else the last line.
----@param text string
 ---@return string? answer without spaces, emphasis and wrappers such as `$..$` around it; nil: none
 ---@return boolean is_marked
 function answer.read(text)
@@ -327,7 +326,6 @@ function answer.read(text)
 end
 
 ---The final answer to show: the marked one, else all of the reply.
----@param text string
 ---@return string answer
 ---@return boolean is_marked
 function answer.show(text)
@@ -337,8 +335,6 @@ end
 
 ---A key that equal answers share: ignores case, surrounding spaces, quotes, brackets, emphasis and
 ---a full stop, and compares numbers by value (`$1,200.` and `1200.0` are equal).
----@param text string
----@return string
 function answer.normalize(text)
     if text:find "^[1-9]%d*$" and #text < 15 then -- most often
         return text
@@ -354,7 +350,6 @@ end
 -- Numbers
 
 ---The number that is the final answer of a reply. Units, currencies and `%` are not part of it.
----@param text string
 ---@return number? value
 ---@return string? reason "no number"; "several numbers", as in "3 or 4"
 function answer.number(text)
@@ -468,7 +463,6 @@ local function only_choice(line, choices, is_letter)
 end
 
 ---The choice that is the final answer of a reply.
----@param text string
 ---@param texts? string[] those of the choices, at most 26; default: any letter is a choice
 ---@return string? letter "A" is the first; nil: none, or several
 function answer.choice(text, texts)

@@ -162,7 +162,6 @@ end
 
 ---The number that a text says: after the last `=` the first; else the first, if no letter or digit
 ---is before it; else the last.
----@param text string
 ---@return number? value
 ---@return string? reason "no number", "several numbers"
 function number.read(text)
@@ -190,7 +189,6 @@ function number.read(text)
 end
 
 ---The number that a text begins with, and what follows it.
----@param text string
 ---@return number? value
 ---@return string rest
 function number.first(text)

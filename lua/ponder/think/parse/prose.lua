@@ -213,7 +213,6 @@ local function last_after(text, word, scale)
 end
 
 ---The last grade after a word in a reply, such as "Value: 7", "Value: 7/10", "Value: 70 %".
----@param text string
 ---@param word string in lower case
 ---@param scale number? the highest grade, for a bare number; default 1
 ---@return number? grade 0 to 1; nil: none on that scale, nor on one that the reply names
@@ -400,8 +399,6 @@ local MAX_ID <const> = 200 -- bytes
 
 ---The links in a list of `{from=, to=, description=}` or `{from, to, description}`; ignores other
 ---entries.
----@param list any
----@return Connection[]
 function prose.links_of(list)
     local found = {}
     local function id_of(value)
@@ -431,7 +428,6 @@ local BARE_PAIR = "^[^:]*:[%s*_]*([^%s:*%[%]]+)%s*[-=~]+>%s*([^%s:*%[%]]+)[%s*_:
 
 ---The links in a reply: JSON, or lines such as `CONNECTION: [n2] -> [n5] : why`, without the word
 ---if the ids are in brackets, or without brackets.
----@param text string
 ---@return Connection[] found in the order of the text
 function prose.links(text)
     local found = from_json(text, function(value)
@@ -462,7 +458,6 @@ end
 
 ---A vote for one of several thoughts: JSON with its id under `vote`, `node_id` or `choice`; else
 ---the last line that begins with `VOTE:` and names one; else the only one that the reply names.
----@param text string
 ---@param ids string[] the candidates
 ---@return string? id nil: invalid
 function prose.vote(text, ids)
@@ -534,8 +529,6 @@ end
 
 ---A graded critique: JSON, or lines such as `ISSUE: what is wrong`, headings with items below, and
 ---`SCORE: 0.7`, of which the last readable one counts.
----@param text string
----@return ponder.Supervision
 function prose.critique(text)
     local feedback = from_json(text, json_critique)
     if not feedback then
@@ -565,7 +558,6 @@ function prose.critique(text)
 end
 
 ---The contents of the last non-empty `<answer>...</answer>`, which may lack its end.
----@param text string
 ---@return string? answer
 ---@return string? rest the text without that element; nil if nothing is left
 function prose.answer_element(text)

@@ -144,8 +144,6 @@ local function render(f, context)
 end
 
 ---Renders a prompt function, within limits of steps and memory (ponder.base.pure).
----@param f function
----@param context table
 ---@return table? messages
 ---@return string? problem begins with file and line
 function check.render(f, context)
@@ -211,8 +209,6 @@ function check.all(subject, prompts, path, names_only)
 end
 
 ---Checks the names in a file, before each run.
----@param subject ponder.prompt.Subject
----@param prompts table
 ---@return string? problem the first, with its file and line
 function check.names(subject, prompts)
     return check.all(subject, prompts, nil, true)[1]

@@ -12,7 +12,6 @@ local MAX_TEXT_BYTES = 16000
 ---The messages of a prompt; truncated texts are noticed and logged.
 ---@param file string "ensemble": of prompts/ensemble.lua
 ---@param name string of the prompt
----@param context table
 ---@param max_text_bytes? integer of each quoted text, default 16000
 ---@return ponder.model.Message[]? messages
 ---@return boolean|string is_own whether the prompt is the user's; or a message

@@ -19,7 +19,6 @@ local GROUP_OR_OTHERS_WRITE = 18 -- 022
 
 ---Why code from a file or directory must not run: it belongs to another user than the caller or
 ---root, or others may write it.
----@param path string
 ---@param kind "file"|"directory"
 ---@param follow? boolean accept a symbolic link
 ---@return string? problem begins with the path
@@ -58,8 +57,6 @@ end
 ---@field hash string of all
 
 ---Reads the Lua files of a directory, if they can be trusted (trust.problem).
----@param at string
----@return ponder.prompt.Contents?
 ---@return string? message
 ---@return "NOT_FOUND"? code there is no such directory
 function trust.read(at)
@@ -113,8 +110,6 @@ local function write(hashes)
 end
 
 ---Trusts the current contents of a directory.
----@param at string
----@return ponder.prompt.Contents?
 ---@return string? message
 ---@return string? code as of `read`
 function trust.add(at)
@@ -129,7 +124,6 @@ function trust.add(at)
 end
 
 ---Stops trusting a directory, which need not exist any more.
----@param at string
 ---@return boolean? was_trusted
 ---@return string? message
 function trust.remove(at)
@@ -144,7 +138,6 @@ function trust.remove(at)
 end
 
 ---Whether the current contents of a directory are trusted.
----@param at string
 ---@return ponder.prompt.Contents? contents
 ---@return string? message why they are not
 function trust.check(at)

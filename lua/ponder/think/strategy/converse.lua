@@ -39,7 +39,6 @@ end
 
 ---Asks until a reply calls no tool. After `max_tool_round_trips` the model is asked not to use any,
 ---and its reply is final.
----@param messages ponder.model.Message[]
 ---@param list fun(): ponder.strategy.Tool[] the tools, before each request
 ---@param max integer round trips through tools
 ---@param ask fun(messages: ponder.model.Message[], offered: table[]?, choice: "none"?, round:
@@ -91,10 +90,8 @@ local LIMITS = { tool_timeout_ms = 60000, tool_max_retries = 0, tool_retry_backo
 ---@field on_tool fun(name: string, arguments: string) called before each tool call
 
 ---Asks a model one question, without a strategy.
----@param m ponder.model.Model
 ---@param call ponder.model.ChatOptions its `messages` become those of the whole conversation,
 ---  without the last reply
----@param opts ponder.strategy.ConverseOptions
 ---@return ponder.model.Reply? reply the last one, with the usage and cost of all
 ---@return string? message
 ---@return string? code

@@ -84,7 +84,6 @@ local PLAIN = { max_text_bytes = machine_run.MAX_TEXT_BYTES, max_parse_retries =
     help = "repair attempts for each unreadable reply" } }
 
 ---The options of one strategy: its own, those of its machine, its prompts and the common ones.
----@param kind ponder.strategy.Description
 ---@return OptionSchema rules for ponder.base.options
 ---@return ponder.strategy.Option[] list in the order of help texts
 function settings.of(kind)
@@ -201,9 +200,6 @@ end
 ---Checks the options `model`, `models` and `prompts`; raises. Ignores the key `instructions` of
 ---prompt files.
 ---@param where string `"strategy.tot.new"`
----@param kind ponder.strategy.Description
----@param opts table
----@param level integer
 function settings.check(where, kind, opts, level)
     check_models(where, kind, opts, level + 1)
     local problem = machine_run.prompt_problem(kind.prompt_names, opts.prompts)
@@ -213,8 +209,6 @@ function settings.check(where, kind, opts, level)
 end
 
 ---The prompts of a strategy. Prompt files are read again for each run.
----@param kind ponder.strategy.Description
----@param opts table
 ---@return {by_name: table<string, function|string>, own: table<string, true>}? prompts functions or
 ---  instructions; `own`: which of them are the user's
 ---@return string? message the file and what is wrong
@@ -244,8 +238,6 @@ function settings.load_prompts(kind, opts)
 end
 
 ---Renders one of a strategy's prompts.
----@param run ponder.strategy.Run
----@param name string
 ---@param fields table of the context, with `prompt`, the question
 ---@return ponder.model.Message[] messages; an invalid prompt raises
 function settings.render(run, name, fields)

@@ -9,15 +9,11 @@ local typed = {}
 local refused = setmetatable({}, { __mode = "k" })
 
 ---Whether model.open made a model, which then takes schemas; a custom one may have any other field.
----@param m table
----@return boolean
 function typed.is_open(m)
     return m.target ~= nil and m.client ~= nil
 end
 
 ---The option `response_format` of a call, whose reply the model does not repair.
----@param m table
----@param name string
 ---@param returns string|table|nil a schema or its shorthand
 ---@return table? format nil: the model takes none
 function typed.format(m, name, returns)
@@ -31,8 +27,6 @@ end
 ---reply.
 ---@param ask fun(m: table, opts: ponder.model.ChatOptions): ponder.model.Reply?, string?, string?,
 ---  table?
----@param m table
----@param opts ponder.model.ChatOptions
 ---@return ponder.model.Reply? reply
 ---@return string? message
 ---@return string? code

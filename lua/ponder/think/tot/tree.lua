@@ -24,7 +24,6 @@ local tree = {}
 ---@field partial (number|false)[]? scores so far of thoughts that are asked about again
 
 ---The fields of a new run.
----@param run MachineRun
 function tree.create(run)
     run.nodes, run.slots = {}, {}
     run.heap = {} -- open nodes, and some that are no longer open: the first is next
@@ -83,7 +82,6 @@ local function set_open(run, node, is_open)
 end
 
 ---The nodes on the frontier, next first.
----@return integer[]
 function tree.frontier(run)
     local nodes = {}
     for _, node in ipairs(run.heap) do
@@ -147,7 +145,6 @@ function tree.grow(run)
 end
 
 ---The measures of the last convergence_window rounds.
----@return number[]
 function tree.recent(run)
     local all = run.measures
     return table.move(all, math.max(1, #all - run.options.convergence_window + 1), #all, 1, {})
@@ -201,7 +198,6 @@ local function stop_reason(run, now, budgets_only)
 end
 
 ---After a complete round: why the run ends; nil: it goes on, and the children joined the frontier.
----@return string?
 function tree.verdict(run, now, budgets_only)
     local reason = stop_reason(run, now, budgets_only)
     if reason then
@@ -220,7 +216,6 @@ function tree.verdict(run, now, budgets_only)
 end
 
 ---Takes the first nodes of the frontier.
----@return integer[]
 function tree.take(run)
     local nodes = {}
     while #nodes < run.options.batch and run.open_count > 0 do
@@ -234,7 +229,6 @@ function tree.take(run)
 end
 
 ---Takes these nodes off the frontier.
----@param nodes integer[]
 ---@return boolean ok whether all were there, each once; if not, the run cannot go on
 function tree.take_chosen(run, nodes)
     for _, node in ipairs(nodes) do
