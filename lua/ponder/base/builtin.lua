@@ -72,7 +72,6 @@ end
 
 ---A search policy of scripts/policies.
 ---@param name string `"pareto"`
----@return SearchPolicy
 function builtin.policy(name)
     local path = ("scripts/policies/%s.lua"):format(name)
     return assert(load(text_of(path), "@" .. path, "t"))()

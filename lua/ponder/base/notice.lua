@@ -20,7 +20,6 @@ function notice.listen(listener)
 end
 
 ---Shows a notice, unless this process has shown it before.
----@param line string
 ---@param key? string identifies the notice; default: the line
 function notice.once(line, key)
     key = key or line

@@ -131,8 +131,6 @@ end
 ---The candidate closest to `name`, or nil if none is close: at most a third of the letters differ,
 ---or one is a whole word of the other (`width`, `beam_width`). Ties go to the first.
 ---@param name any only strings have a near name
----@param candidates string[]
----@return string?
 function options.nearest(name, candidates)
     if type(name) ~= "string" or #name > MAX_NAME then
         return nil
@@ -153,8 +151,6 @@ function options.nearest(name, candidates)
 end
 
 ---The end of a message about an unknown name: ` (did you mean "width"?)`, or "".
----@param name any
----@param candidates string[]
 ---@param form? string format of the near name; default: in quotes
 function options.hint(name, candidates, form)
     local near = options.nearest(name, candidates)
@@ -275,7 +271,6 @@ end
 ---Checks one argument of a function: `model.complete: prompt must be a string (got 5)`.
 ---@param where string the checked function
 ---@param name string the argument
----@param rule OptionRule|OptionType
 ---@param level integer? as in `check`
 ---@return any kept the normalized value
 function options.argument(where, name, value, rule, level)
@@ -369,7 +364,6 @@ end
 ---The schema should be a constant of the module: data derived from it is cached.
 ---@param where string the checked function: `"search.run"`
 ---@param opts table? the user's table, not changed; nil is an empty one
----@param schema OptionSchema
 ---@param level integer? the error level, as in `error`, counted from the function
 ---that calls `check`: 0 is none, 1 that function, 2 (the default) its caller
 ---@return table checked a new table with the known options, defaults filled in, integers normalised
@@ -409,7 +403,6 @@ function options.methods(class, object, what)
 end
 
 ---Whether a list holds a value.
----@param list any[]
 function options.has(list, value)
     for _, one in ipairs(list) do
         if one == value then
@@ -421,7 +414,6 @@ end
 
 ---Copies the fields of a table into another.
 ---@generic T: table
----@param into T
 ---@param from table? nil: none
 ---@return T into
 function options.merge(into, from)
@@ -432,8 +424,6 @@ function options.merge(into, from)
 end
 
 ---Some fields of a table, as a new one.
----@param from table
----@param names string[]
 function options.pick(from, names)
     local fields = {}
     for _, name in ipairs(names) do
@@ -443,8 +433,6 @@ function options.pick(from, names)
 end
 
 ---The values of some keys of a table, as a list in their order.
----@param from table
----@param keys any[]
 function options.at(from, keys)
     local values = {}
     for i, key in ipairs(keys) do
@@ -454,7 +442,6 @@ function options.at(from, keys)
 end
 
 ---The keys of a table, sorted.
----@param map table
 ---@param keep? fun(name: any, value: any): boolean filter; default: all
 function options.names(map, keep)
     local names = {}

@@ -142,9 +142,7 @@ end
 
 --- A redactor for these secrets and the values of these headers that may be secret. From now on
 --- redact.keep removes those that may be real keys.
----@param secrets string[]
 ---@param headers? table<string, string>
----@return ponder.Redactor
 function redact.new(secrets, headers)
     local all = {}
     for _, secret in ipairs(secrets) do add_secret(all, secret) end

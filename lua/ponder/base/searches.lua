@@ -95,7 +95,6 @@ for name, rule in pairs(searches.RULES) do
 end
 
 ---Which option of a table the search does not read; nil: none.
----@param given table
 ---@param search string a built-in search
 ---@return string? name
 ---@return string[]? readers the searches that read it
@@ -121,7 +120,6 @@ function searches.callback_name(name, opts)
 end
 
 ---Converts the checked options of search.run for the engine.
----@param opts table
 ---@return table for core_search.new
 function searches.for_engine(opts)
     local name = opts.search

@@ -11,7 +11,6 @@ local MAX, MAX_SUM = 1 << 40, 1 << 53
 tally.MAX_SUM = MAX_SUM
 
 --- The sum of a column in SQL, which older logs or other programs may have filled.
----@param column string
 ---@param where? string condition
 ---@return string sql an expression: the sum, NULL if no row has a count
 function tally.sql_sum(column, where)
@@ -33,7 +32,6 @@ end
 tally.count = count
 
 --- Validates an amount, which may be a fraction.
----@return number?
 function tally.amount(value)
     return type(value) == "number" and value >= 0 and value <= MAX and value or nil
 end
@@ -45,14 +43,11 @@ function tally.usd(value)
 end
 
 --- The sum of two counts or sums of them.
----@param a integer
----@param b integer
 function tally.plus(a, b)
     return min(a + b, MAX_SUM)
 end
 
 --- The valid counts of a usage.
----@param usage any
 ---@return ponder.model.Usage? usage `implausible` if it claims more than any reply can use, so that
 ---  the billed amount is unknown; nil: not a table
 function tally.clean(usage)
@@ -73,7 +68,6 @@ function tally.clean(usage)
 end
 
 --- Whether a usage claims more than any reply can use.
----@param usage any
 function tally.exceeds(usage)
     return (tally.clean(usage) or {}).implausible == true
 end
@@ -150,8 +144,6 @@ local NOT_CONNECTED = "no connection within connect_timeout_ms"
 
 --- Whether a failed attempt may have been billed: its reply had begun, or was never received.
 ---@param status integer? of HTTP
----@param code string?
----@param message string?
 function tally.is_billed(status, code, message)
     if status then
         return status >= 200 and status <= 299
@@ -173,7 +165,6 @@ end
 local MAX_FINITE = 1.7976931348623157e308
 
 ---A number for JSON, which has no infinity: the largest one with its sign takes its place.
----@param value number
 function tally.finite(value)
     return math.max(-MAX_FINITE, math.min(MAX_FINITE, value))
 end

@@ -78,8 +78,6 @@ function batches.take(tape, asked)
 end
 
 ---Adds a batch that is about to be sent. It is on disk once the round has ended.
----@param key string
----@param model string
 ---@param calls ponder.log.Asked[] in the order of its lines
 function batches.begin(tape, key, model, calls)
     local ids = {}
@@ -91,8 +89,6 @@ end
 
 ---Sets the service's id of a batch. Without one, deletes its row: the service does not have the
 ---batch, and nothing was paid.
----@param key string
----@param id string?
 function batches.set_id(tape, key, id)
     if id then
         tape:write("UPDATE batches SET batch = ? WHERE run = ? AND key = ?", id, tape.id, key)

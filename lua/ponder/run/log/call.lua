@@ -99,7 +99,6 @@ end
 
 ---Encodes a reply. Removes the server's own form from it if that is not JSON (it may hold an
 ---infinity), so that a replay gets the same.
----@param draft ponder.model.Draft
 function call.encode(draft)
     local ok, text = pcall(json.encode, draft)
     if ok then

@@ -144,8 +144,6 @@ local function new_tape(self, owner, to)
 end
 
 ---Begins to log the current run.
----@param about ponder.log.About
----@param opts ponder.log.Options
 ---@return ponder.log.Command?
 ---@return string? message why its log cannot be written
 ---@return string? code of a store
@@ -204,7 +202,6 @@ function command.planned_path(self)
 end
 
 ---Sets what the current run is to play once it begins.
----@param play ponder.log.Play
 function command.prepare(play)
     runs.current().next_play = play
 end
@@ -330,7 +327,6 @@ end
 local REMARK = { fork = remark_fork, resume = remark_play, replay = remark_play }
 
 ---Ends the log of a run, if there is one; prints problems and remarks on standard error.
----@param owner ponder.Run
 ---@param status integer exit status of the process so far
 ---@return integer status exit status to use: 1 instead of 0 if the log could not be written, or a
 ---  replay differed from its log

@@ -88,7 +88,6 @@ function edit.call(db, run, given)
 end
 
 ---Returns the results of a call with its reply edited.
----@param made ponder.log.Edit
 ---@param results table from ponder.run.log.call: {draft, n = 1}
 function edit.apply(made, results)
     made.applied = true

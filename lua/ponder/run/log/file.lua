@@ -181,7 +181,6 @@ end
 -- Opening
 
 ---Splits FILE#3 into path and number, unless a file has the whole name.
----@param what string
 ---@return string path
 ---@return integer? number runs.id
 function file.split(what)
@@ -208,7 +207,6 @@ file.line_of = line_of
 ---@field look_up boolean? a run of the log will be replayed
 
 ---Opens a log.
----@param opts ponder.log.FileOptions
 ---@return ponder.store.Store?
 ---@return string? message one line that begins with the path
 ---@return string? code NOT_FOUND, NOT_A_LOG, NEWER, LOCKED, READ_ONLY, DAMAGED, IO, MEMORY

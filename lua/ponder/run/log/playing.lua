@@ -11,7 +11,6 @@ local playing = {}
 playing.WAIT_FOR_RUN = "run:call"
 
 ---Records that the script diverges from the recording; raises an error when offline.
----@param where string
 function playing.diverge(self, where)
     self.diverged = self.diverged or where
     if self.offline then
@@ -20,7 +19,6 @@ function playing.diverge(self, where)
 end
 
 ---The same for a request that the recording does not answer.
----@param known ponder.log.Answered?
 function playing.refuse(self, what, known)
     local where = (known or not self.past.ended)
         and "the log ends here: %s was asked and not answered"
@@ -102,7 +100,6 @@ function playing.turn(self, rounds)
 end
 
 ---See ponder.task.Tape.
----@param at_end boolean
 function playing.pass_over(self, at_end)
     if not self.playing or at_end ~= (self.past:entry() == nil) then
         return false
@@ -115,7 +112,6 @@ function playing.pass_over(self, at_end)
 end
 
 ---Waits for the current task's turn.
----@param answer ponder.log.Answered?
 ---@return boolean woken true: the recorded answer may be used; false: the recording has ended
 function playing.wait_for_turn(self, answer)
     local t, list = task.current(), self.unanswered

@@ -34,7 +34,6 @@ local LIGHT = "run, id, session, identity, occurrence, provider, model, sample, 
 
 ---The rows of an iterator as a list, in JSON too.
 ---@param rows fun(): table?
----@return table[]
 function reader.list(rows)
     local list = json.array {}
     for row in rows do
@@ -118,7 +117,6 @@ function Reader:newest(count)
 end
 
 ---Returns the ids of all runs in the file.
----@return integer[]
 function Reader:numbers()
     local numbers = {}
     for number in self.db:rows "SELECT id FROM runs ORDER BY id" do
@@ -128,7 +126,6 @@ function Reader:numbers()
 end
 
 ---Returns a reader of another run of the same file, valid until this one is closed.
----@param number integer
 function Reader:other(number)
     return setmetatable({ path = self.path, number = number, db = self.db }, Reader)
 end
@@ -273,7 +270,6 @@ end
 
 ---Returns one node.
 ---@param id any as in nodes.id; digits as text are accepted
----@return table?
 function Reader:node(search, id)
     return file.only(rows_of(self, "nodes", "SELECT * FROM nodes WHERE run = ? AND search = ? "
         .. "AND id IN (?, ?)", search, id, math.tointeger(tonumber(id)) or id))
@@ -281,16 +277,12 @@ end
 
 ---Pairs the nodes of a search with those of a search of another log: nodes are equal if their texts
 ---and those of all their ancestors are, and equal siblings are paired in order.
----@param other ponder.log.Reader
----@param other_search integer
 ---@param opts {most: integer, pairs: boolean?} how many nodes of a kind are listed; also all pairs
----@return ponder.log.Twins
 function Reader:twins(search, other, other_search, opts)
     return require "ponder.run.log.twins"(self, search, other, other_search, opts)
 end
 
 ---Iterates over the calls made for a node, without request and reply.
----@param id any
 function Reader:calls_of(search, id)
     return rows_of(self, "calls", "SELECT " .. LIGHT .. " FROM calls WHERE run = ? AND search = ? "
         .. "AND node = ? ORDER BY id", search, id)
@@ -340,7 +332,6 @@ function Reader:requests()
 end
 
 ---Iterates over the ids of equal requests, without the first ones.
----@param skipped integer
 ---@return fun(): integer?
 function Reader:repeats(identity, skipped)
     -- The plus keeps SQLite from scanning all rows in the order of their ids.

@@ -73,8 +73,6 @@ local STATUS = { completed = "ok", failed = "error" }
 
 ---What tells inner runs apart, besides their order: the name, and an integer label `epoch`, so that
 ---a fork with more epochs finds the recorded ones again.
----@param name string?
----@param epoch any
 function Recording.identity(name, epoch)
     return (name or "") .. (math_type(epoch) == "integer" and "\0" .. epoch or "")
 end
@@ -117,7 +115,6 @@ local IN_ANY_ORDER = forms [[SELECT id FROM $rows WHERE run = ?1 AND $equal
 ---Looks up an operation in the log of the same run.
 ---@param within integer? effects.id of the tool that asks
 ---@param occurrence integer its number among equal ones within that tool
----@return ponder.log.Answered?
 function Recording:find(what, within, occurrence)
     local known
     if what.kind == "run" then
@@ -135,7 +132,6 @@ function Recording:find(what, within, occurrence)
 end
 
 ---Finds the next equal operation in the log of another run that was not found yet.
----@return ponder.log.Answered?
 function Recording:find_next(what)
     local kind = what.kind
     if kind == "run" then
@@ -367,7 +363,6 @@ function Recording:label(answered)
 end
 
 ---Returns the recording of an inner run.
----@param known ponder.log.Answered
 ---@param retries boolean? its failures are tried again
 function Recording:within(known, retries)
     return recording.new(self.db, known.id, { path = self.path, ordered = self.ordered,

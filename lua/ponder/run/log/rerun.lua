@@ -108,7 +108,6 @@ end
 ---@param to "resume"|"replay"|"fork"
 ---@param is_trusted boolean? also a log that someone else wrote
 ---@param edits boolean? a fork edits a call of the named run
----@return string?
 function Rerun:refusal(to, is_trusted, edits)
     if not is_trusted and not trust.is_signed(self.db, self.run.id) then
         return ("%s: you did not write this log on this machine, or it was modified: %s; "
@@ -233,7 +232,6 @@ end
 
 ---Runs the command again, perhaps changed, with a new log.
 ---@param execute fun(command: string, arguments: string[]): integer?, string? runs a command
----@param arguments string[]
 ---@param path? string of the new log
 ---@param edit? ponder.log.Edit change to the recorded answers
 ---@return integer? status

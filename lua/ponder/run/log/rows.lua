@@ -269,7 +269,6 @@ end
 ---@param status "completed"|"failed"|"cancelled"
 ---@param answer any of JSON values; others are not kept
 ---@param message string? why it failed
----@param exit_status integer?
 function rows.end_inner(tape, status, answer, message, exit_status)
     local to = tape.writer
     if not to.discards then
@@ -295,7 +294,6 @@ local SAVED = [[UPDATE runs SET saved_calls = reused, saved_cost = CASE
 
 ---Ends an outermost run, whose log has a file.
 ---@param status "completed"|"failed"|"interrupted"
----@param exit_status integer
 ---@return string? problem what could not be written
 function rows.finish(tape, status, exit_status)
     if tape.broken then

@@ -215,7 +215,6 @@ end
 
 ---Records an event.
 ---@param data string? JSON
----@param search integer?
 function Tape:event(name, data, search)
     self.events = self.events + 1
     local before = self.before.events[self.events]
@@ -540,7 +539,6 @@ end
 ---@param status "completed"|"failed"|"cancelled"
 ---@param answer_of any of JSON values; others are not kept
 ---@param message any why it failed; kept as text
----@param exit_status integer?
 function Tape:finish(status, answer_of, message, exit_status)
     local outer, root, known = self.outer, self.root, self.known
     message = message ~= nil and tostring(message) or nil

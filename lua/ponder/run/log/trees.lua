@@ -128,7 +128,6 @@ function Tree:note()
 end
 
 ---Records an event of a machine or its strategy.
----@param event MachineEvent
 function Tree:event(event)
     local tape = scheduler.tape()
     if tape and not tape.writer.discards then
@@ -193,7 +192,6 @@ function trees.path(id, parent_of)
 end
 
 ---Returns a state as text: itself, or as JSON.
----@param state any
 function trees.text_of(state)
     return type(state) == "string" and state or encode(state) or tostring(state)
 end

@@ -190,7 +190,6 @@ end
 -- Commits
 
 --- Returns why no further call should begin (the disk is nearly full), or nil.
----@return string?
 function Writer:shortage()
     self.free = self.free or self.db and store.free_bytes(self.path)
     local free = self.free
@@ -203,7 +202,6 @@ function Writer:shortage()
 end
 
 --- Returns the same, but nil while something is in flight.
----@return string?
 function Writer:shortage_when_idle()
     return self.in_flight == 0 and self.short or nil
 end

@@ -24,8 +24,6 @@ Child.__index = Child
 local MARK = "+" -- before the variables of an isolated program: see src/isolate.h
 
 --- The environment of a child: see ponder.process.
----@param env? table
----@param is_isolated? boolean
 ---@return string[] "NAME=value"
 local function environment(env, is_isolated)
     local values, list = {}, {}
@@ -119,7 +117,6 @@ Child.__close = Child.close
 
 ---Calls `step` now and after each event of the child until it has results, and returns these. Also
 ---returns when the child is closed.
----@param timeout_ms? integer
 ---@param step fun(): any[]?
 function Child:wait_until(timeout_ms, step)
     local deadline = timeout_ms and scheduler.clock() + timeout_ms / 1000

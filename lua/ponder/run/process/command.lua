@@ -47,8 +47,6 @@ end
 
 ---Checks options that include `OPTIONS`; errors name the line that called our caller.
 ---@param where string "process.run"
----@param opts any
----@param schema OptionSchema
 ---@return table opts a copy, with `command` as a list
 function command.check(where, opts, schema)
     opts = options.check(where, opts, schema, 3)
@@ -71,7 +69,6 @@ end
 
 --- Bytes for JSON: valid UTF-8 unchanged; otherwise {bytes = ...} with a character for each byte.
 ---@param bytes any other values than texts are returned as they are
----@return any
 function command.text(bytes)
     if type(bytes) ~= "string" or utf8.len(bytes) then
         return bytes

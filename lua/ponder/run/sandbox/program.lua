@@ -235,8 +235,6 @@ function program.serve()
 end
 
 ---Runs a program in a process that only runs programs of this run, and none after one that failed.
----@param payload string
----@param memory_mb integer
 ---@param max_bytes integer of the reply
 ---@param apart? boolean in a process of its own that has nothing of this one's memory
 ---@return string? reply nil: the process did not reply

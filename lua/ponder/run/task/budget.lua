@@ -97,13 +97,11 @@ function budget.new(limits)
 end
 
 ---The innermost budget of the current task.
----@return ponder.task.Budget?
 function budget.current()
     return scheduler.context(FIELD)
 end
 
 ---The budgets of the current task, outwards.
----@return ponder.task.Budget[]
 function budget.all()
     local innermost = budget.current()
     return innermost and innermost.around or {}
@@ -130,7 +128,6 @@ function budget.needs_price(message)
 end
 
 ---The message of the first refusal, if one of the enclosing budgets is spent.
----@return string?
 function budget.spent()
     for _, one in ipairs(budget.all()) do
         if one.spent then
@@ -148,8 +145,6 @@ end
 
 ---The message for a call that does not fit.
 ---@param what "calls"|"tokens"|"cost"
----@param limit number
----@param used number
 ---@param need number of the call
 function budget.refusal(what, limit, used, need)
     if what == "calls" then
@@ -240,7 +235,6 @@ end
 budget.FIGURES = { "calls", "tokens", "estimated_tokens", "cost", "estimated_cost" }
 
 ---What has been spent, as a plain table.
----@return ponder.task.Spent
 function Budget:account()
     local usage = options.merge({}, self.usage)
     local is_priced = self.unpriced == 0

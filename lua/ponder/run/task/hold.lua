@@ -34,12 +34,10 @@ Hold.__index = Hold
 local last_number = 0
 
 ---Makes the hold of a call, which counts from `reserve` on; to be closed.
----@param innermost ponder.task.Budget
 ---@param need ponder.task.Need|(fun(of: any): ponder.task.Need) a function is called once, if a
 ---  limit or the end of the call needs it
 ---@param of any its argument
 ---@param samples integer? that it asks for, where that counts
----@return ponder.task.Hold
 function holds.new(innermost, need, of, samples)
     last_number = last_number + 1
     return setmetatable({ budgets = innermost.around, need = need, of = of, samples = samples or 0,
@@ -240,7 +238,6 @@ end
 ---Counts what the call used, in place of its reservation.
 ---@param usage ponder.model.Usage? nil: unknown, the estimate counts
 ---@param cost number|false|nil USD; nil: likewise; false: the call has no price
----@param failed boolean?
 ---@param partial boolean? truncated: at least the estimate counts
 ---@param is_refused boolean? it was not made: it does not count after all
 function Hold:settle(usage, cost, failed, partial, is_refused)
@@ -319,9 +316,6 @@ end
 ---recorded.
 ---@param need ponder.task.Need its upper bound
 ---@param usage ponder.model.Usage? as for `Hold.settle`
----@param cost number|false|nil
----@param failed boolean?
----@param partial boolean?
 ---@param is_attempt boolean? it is a failed attempt of a call that is counted besides
 function holds.charge(need, usage, cost, failed, partial, is_attempt)
     local innermost = budget.current()

@@ -82,13 +82,11 @@ end
 life.reset()
 
 ---The task that is running; nil outside of tasks.
----@return ponder.task.Handle?
 function life.current()
     return current
 end
 
 ---The tape of the current task's group; nil outside of tasks.
----@return ponder.task.Tape?
 function life.tape()
     return current and current.group.tape or nil
 end
@@ -162,7 +160,6 @@ function life.check(what, level)
 end
 
 ---See task.context.
----@return any
 function life.context(name)
     local context = current and current.context
     if context then
@@ -233,7 +230,6 @@ end
 --- Suspends the current task, after `scheduler.check`. Only records the wait: its state becomes
 --- parked, and its timer starts, when the coroutine has yielded (see settle).
 ---@param t ponder.task.Handle the current task
----@param what string
 ---@param on_cancel? fun(woken: boolean)
 ---@param deadline? number on the clock of its group
 ---@return any ... the values passed to wake
@@ -446,7 +442,6 @@ end
 -- The beginning
 
 ---Starts a group of tasks with the main task `f(...)`.
----@param outer ponder.task.Group?
 ---@param context table<string, any>|false of its main task
 ---@param generator userdata? of math.random
 ---@param on_end? fun(group: ponder.task.Group) called when its last task has ended; may not wait

@@ -142,7 +142,6 @@ end
 --- Calls f(1), f(2)... each in its own task, as far as it may. An error of one is raised.
 ---@param what string the name of the call
 ---@param f fun(index: integer)
----@param concurrency integer
 ---@param highest fun(): integer? the index up to which tasks may start; it may grow when one has
 ---  ended. nil: it is over, and the others are cancelled. It may not wait
 function scopes.series(what, f, concurrency, highest)

@@ -129,7 +129,6 @@ options.methods(Semaphore, "semaphore", "a semaphore")
 
 ---A counting semaphore: the task that has waited longest gets the next permit.
 ---@param n integer permits, >= 1
----@return ponder.task.Semaphore
 function waiters.semaphore(n)
     return setmetatable({ free = n, total = n, waiting = {}, first = 1, last = 0 }, Semaphore)
 end
@@ -159,8 +158,6 @@ end
 
 ---Makes a function that waits, twice as long at each call.
 ---@param what string the name of the wait, for messages
----@param first_s number
----@param longest_s number
 ---@return fun() pause
 function waiters.doubling_pause(what, first_s, longest_s)
     local seconds = first_s
