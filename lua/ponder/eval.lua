@@ -99,18 +99,6 @@ local function meta_of(evaluation, opts)
     return meta
 end
 
--- One seed for all items makes their errors alike, and the intervals too narrow.
-local function notice_equal_seeds(result)
-    for _, policy in ipairs(result.policies) do
-        if policy.constant_seed then
-            notice.once(("eval: the calls of %s have seed %d for every item, so that its items are "
-                .. "not independent and its intervals too narrow: leave the seed out, or give the "
-                .. "evaluation one (--seed)"):format(policy.name, policy.constant_seed))
-        end
-    end
-    return result
-end
-
 ---@class ponder.eval.RunOptions
 ---@field policy? string[] only these policies, by name
 ---@field at_samples? integer[] runs each policy at each of these numbers of samples, as NAME@16:
@@ -187,7 +175,15 @@ function eval.run(given, opts)
     local running, budget = work.new(evaluation, meta, opts), budgets.new(opts.budget or {})
     local function result_of()
         meta.cut, meta.left_out = running.cut, running.left_out
-        local result = notice_equal_seeds(summary.new(meta, running.records:records()))
+        local result = summary.new(meta, running.records:records())
+        for _, policy in ipairs(result.policies) do
+            if policy.constant_seed then -- errors are alike, and the intervals too narrow
+                notice.once(("eval: the calls of %s have seed %d for every item, so that its items "
+                    .. "are not independent and its intervals too narrow: leave the seed out, or "
+                    .. "give the evaluation one (--seed)"):format(policy.name,
+                    policy.constant_seed))
+            end
+        end
         result.stop_reason, result.spent = running.cut or "completed", budget:account()
         return result
     end

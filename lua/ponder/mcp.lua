@@ -40,12 +40,6 @@ local mcp = {}
 local MAX_NAME = 64 -- of a tool: accepted by every provider
 local MAX_LABEL = 60
 
-local function report(label, level, text)
-    if (protocol.level(level) or 0) >= protocol.level "warning" then
-        io.stderr:write(("ponder: %s: %s\n"):format(label, quote.line(text)))
-    end
-end
-
 local COMMON = {
     timeout_ms = { type = "integer", min = 1, default = 60000 },
     max_tools = { type = "integer", min = 1, default = 1000 },
@@ -157,7 +151,11 @@ function mcp.open(opts)
     opts = is_url and check_url(opts) or command.check("mcp.open", opts, COMMAND)
     local label, key = describe(opts)
     scheduler.check("mcp.open")
-    opts.log = opts.log or function(level, text) report(label, level, text) end
+    opts.log = opts.log or function(level, text)
+        if (protocol.level(level) or 0) >= protocol.level "warning" then
+            io.stderr:write(("ponder: %s: %s\n"):format(label, quote.line(text)))
+        end
+    end
     local self = setmetatable({ opts = opts, label = label, key = key,
         gate = task.semaphore(1), tools_changed = false }, Session)
     local about, message, code = recorded(self, "mcp.open", key, function(made)

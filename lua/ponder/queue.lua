@@ -138,17 +138,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
--- Adds the worker's recording to this run: rows, no files. Code comes from this side alone.
-local function adopt(self, slot, run, rows)
-    if rows == "" or not run.tape then
-        return
-    end
-    slot.recorded, slot.lost = require("ponder.run.log.carry").unpack(run.tape, rows)
-    if slot.lost then
-        self.exchange.say(("%s: %s"):format(run.name, slot.lost))
-    end
-end
-
 -- Shares the budgets around the job with the workers, outermost first.
 ---@return table[]? list part of the job
 ---@return table<ponder.queue.Budget, true> backings
@@ -217,7 +206,12 @@ local function await_worker(self, slot, run)
         and type(value.message) == "string") then
         return nil, "the job's result in Redis is damaged", "PROTOCOL"
     end
-    adopt(self, slot, run, rows)
+    if rows ~= "" and run.tape then -- rows, no files: code comes from this side alone
+        slot.recorded, slot.lost = require("ponder.run.log.carry").unpack(run.tape, rows)
+        if slot.lost then
+            self.exchange.say(("%s: %s"):format(run.name, slot.lost))
+        end
+    end
     if slot.status == "ok" then
         return value
     end

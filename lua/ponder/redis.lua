@@ -197,23 +197,20 @@ local function check_version(self, info)
     end
 end
 
-local function signed_in(self)
-    self.ready = true
-    local unsent = self.unsent
-    self.unsent = {}
-    for _, slot in ipairs(unsent) do
-        if slot.task then
-            send(self, slot)
-        end
-    end
-end
-
 -- Signs in step by step, then sends the queued commands. If the user may not ask for the version,
 -- it is assumed to be new enough.
 local function sign_in(self, steps, i)
     local step = steps[i]
     if not step then
-        return signed_in(self)
+        self.ready = true
+        local unsent = self.unsent
+        self.unsent = {}
+        for _, slot in ipairs(unsent) do
+            if slot.task then
+                send(self, slot)
+            end
+        end
+        return
     end
     send(self, { words = step, on_reply = function(ok, reply)
         local message, code

@@ -28,19 +28,6 @@ local compare = {}
 ---@field cost_difference ponder.eval.Difference? USD per run, of runs whose cost is known
 ---@field outcomes table<string, integer> after
 
--- The policies to compare, as {before, after}: those with the same name; or the only policy of
--- each.
-local function pairs_of(before, after)
-    local list = {}
-    for _, name in ipairs(after.policies) do
-        list[#list + 1] = options.has(before.policies, name) and { name, name } or nil
-    end
-    if not list[1] and #before.policies == 1 and #after.policies == 1 then
-        list[1] = { before.policies[1], after.policies[1] }
-    end
-    return list
-end
-
 -- The change of a policy: of the runs in both evaluations that count in the accuracy, in the order
 -- of the second.
 local function change_of(names, old, new)
@@ -96,9 +83,17 @@ end
 function compare.new(before, after, margin)
     local old = blocks.complete(before.records, before.meta)
     local new, changes = blocks.complete(after.records, after.meta), {}
-    for i, names in ipairs(pairs_of(before.meta, after.meta)) do
-        changes[i] = change_of(names, old, new)
-        summary.judge({ changes[i] }, margin) -- each is a question of its own: p is not adjusted
+    local was, is = before.meta.policies, after.meta.policies
+    for _, name in ipairs(is) do
+        if options.has(was, name) then
+            changes[#changes + 1] = change_of({ name, name }, old, new)
+        end
+    end
+    if not changes[1] and #was == 1 and #is == 1 then -- their only ones, of any name
+        changes[1] = change_of({ was[1], is[1] }, old, new)
+    end
+    for _, change in ipairs(changes) do
+        summary.judge({ change }, margin) -- each is a question of its own: p is not adjusted
     end
     return changes
 end

@@ -260,28 +260,24 @@ end
 -------------------------------------------------------------------------------
 -- Pairs
 
--- The difference from the baseline as it was decided: the interval holds at any time.
-local function decided_difference(one)
-    local result = one:result()
-    return { value = one.at > 0 and one.mean or nil, lower = result.lower, upper = result.upper,
-        method = "betting", verdict = result.verdict,
-        p = math.min(1, 2 * math.exp(-math.max(result.log_e_higher, result.log_e_lower))) }
-end
-
 -- The pairs with the baseline, and the accuracies, where one looked at any time.
 local function decide(result, found, gathered)
     local meta, decisions = result.meta, found.decisions
     for _, policy in ipairs(result.policies) do
         local one = decisions.by_policy[policy.name]
         if one then
-            local difference = decisions.out_of_range and { method = "none" }
-                or decided_difference(one)
+            local decided = one:result() -- its interval holds at any time
+            local difference = decisions.out_of_range and { method = "none" } or {
+                value = one.at > 0 and one.mean or nil, lower = decided.lower,
+                upper = decided.upper, method = "betting", verdict = decided.verdict,
+                p = math.min(1, 2 * math.exp(-math.max(decided.log_e_higher,
+                    decided.log_e_lower))) }
             local measured = estimate.difference(matched(gathered[policy.name].scores,
                 gathered[meta.baseline].scores, found))
             for _, name in ipairs { "n", "runs", "correlation" } do
                 difference[name] = measured[name]
             end
-            policy.decision = one:result()
+            policy.decision = decided
             result.pairs[#result.pairs + 1] = { first = policy.name, second = meta.baseline,
                 difference = difference, p_holm = difference.p
                     and math.min(1, difference.p * (#meta.policies - 1)) }

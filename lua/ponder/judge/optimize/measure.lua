@@ -137,29 +137,24 @@ end
 ---@return ponder.eval.Figure second
 ---@return ponder.eval.Difference? difference first minus second; nil: there is none
 function measure.compare(self, first, second)
-    local scores, clusters, ids = { {}, {}, {}, {} }, { {}, {}, {} }, {}
-    for place, item in ipairs(self.held_out) do
-        local both = { first.held_out[place], second.held_out[place] }
-        for i = 1, 2 do
-            if both[i] then
-                table.insert(scores[i], both[i].score)
-                table.insert(clusters[i], estimate.cluster_of(item))
+    local function scores_of(one, other)
+        local scores, clusters, ids = {}, {}, {}
+        for place, item in ipairs(self.held_out) do
+            if one[place] and other[place] then
+                scores[#scores + 1], ids[#ids + 1] = one[place].score, item.id
+                clusters[#clusters + 1] = estimate.cluster_of(item)
             end
         end
-        if both[1] and both[2] then
-            table.insert(scores[3], both[1].score)
-            table.insert(scores[4], both[2].score)
-            table.insert(clusters[3], estimate.cluster_of(item))
-            ids[#ids + 1] = item.id
-        end
+        return scores, clusters, ids
     end
-    local figures = {}
-    for i = 1, 2 do
-        figures[i] = estimate.mean(scores[i], clusters[i])
-        figures[i].n = #scores[i]
+    local function figure_of(one)
+        local scores, clusters = scores_of(one, one)
+        return options.merge(estimate.mean(scores, clusters), { n = #scores })
     end
-    return figures[1], figures[2], first ~= second and ids[1]
-        and estimate.difference(scores[3], scores[4], clusters[3], ids) or nil
+    local a, b = first.held_out, second.held_out
+    local scores, clusters, ids = scores_of(a, b)
+    return figure_of(a), figure_of(b), first ~= second and ids[1]
+        and estimate.difference(scores, (scores_of(b, a)), clusters, ids) or nil
 end
 
 return measure

@@ -120,7 +120,6 @@ HANDLERS["notifications/tools/list_changed"] = function(self)
     self.tools_changed = true
 end
 
--- Handles one message; false: it is not JSON-RPC.
 ---Handles a message of the server; does not wait.
 ---@return boolean ok false: it is not JSON-RPC
 function Client:receive(message)
@@ -141,7 +140,6 @@ function Client:receive(message)
     end
     return true
 end
-
 
 -------------------------------------------------------------------------------
 -- Requests

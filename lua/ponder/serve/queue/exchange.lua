@@ -189,15 +189,6 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Results: one waiting job reads them for all
 
--- Only dead letters are left: their errors become results.
-local function give_up(self)
-    for _, slot in pairs(self.slots) do
-        if slot.dead and not slot.status then
-            settle(slot, "dead", slot.dead, "g")
-        end
-    end
-end
-
 local function dispatch(self, entry, fields)
     local slot = self.slots[fields.id]
     if fields.status == "purged" then
@@ -358,8 +349,10 @@ local function lead(self, slot)
             look_for_workers(self)
             since = scheduler.clock()
         end
-        if self.dead == self.waiting and self.dead > 0 then
-            give_up(self)
+        for _, one in pairs(self.dead == self.waiting and self.slots or {}) do
+            if one.dead and not one.status then -- only dead letters are left
+                settle(one, "dead", one.dead, "g")
+            end
         end
         renew_budgets(self)
     end
@@ -404,21 +397,16 @@ function Exchange:await(slot)
     return true
 end
 
--- The process was asked to stop and cannot wait: withdraws jobs that no worker has taken. Those
--- that workers have may be paid for: their results stay in Redis for a resumed run.
-local function leave(self)
-    withdraw(self)
-    local words = table.move(take_keys(self), 1, 6, 4, { "EVAL", moves.TAKE, 6 })
-    words[10] = self.map
-    if self.taken[1] then
-        self.client:post(table.unpack(table.move(self.taken, 1, #self.taken, 11, words)))
-    end
-end
-
----Closes its connections.
+---Closes its connections. A process that was asked to stop cannot wait: it withdraws jobs that no
+---worker has taken. Those that workers have may be paid for: their results stay for a resumed run.
 function Exchange:close()
     if core.stop_reason() then
-        leave(self)
+        withdraw(self)
+        local words = table.move(take_keys(self), 1, 6, 4, { "EVAL", moves.TAKE, 6 })
+        words[10] = self.map
+        if self.taken[1] then
+            self.client:post(table.unpack(table.move(self.taken, 1, #self.taken, 11, words)))
+        end
     end
     self.client:close()
     self.reader:close()

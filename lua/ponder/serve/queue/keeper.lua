@@ -72,18 +72,6 @@ function keeper.announce(self)
         seen_at = os.time(), lease_ms = self.opts.lease_ms, problem = self.problem })
 end
 
-local function sweep(self)
-    local long_gone = {}
-    local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers"))
-    for name, text in pairs(known) do
-        local seen_at = moves.read(text, moves.WORKER).seen_at or 0
-        if os.time() - seen_at > FORGET_MS / 1000 then
-            long_gone[#long_gone + 1] = name
-        end
-    end
-    keeper.forget(self, table.unpack(long_gone))
-end
-
 ---Forgets workers.
 function keeper.forget(self, ...)
     self.client:eval(moves.SWEEP, { self.jobs, self.prefix .. "workers",
@@ -103,7 +91,15 @@ function keeper.keep(self)
             end
             keeper.announce(self)
             if turns % 64 == 0 then
-                sweep(self)
+                local long_gone = {}
+                local known = moves.fields(self.client:call("HGETALL", self.prefix .. "workers"))
+                for name, text in pairs(known) do
+                    local seen_at = moves.read(text, moves.WORKER).seen_at or 0
+                    if os.time() - seen_at > FORGET_MS / 1000 then
+                        long_gone[#long_gone + 1] = name
+                    end
+                end
+                keeper.forget(self, table.unpack(long_gone))
             end
         end
         turns = turns + 1

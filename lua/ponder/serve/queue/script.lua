@@ -33,21 +33,17 @@ end
 
 local PROMPTS = table.move(strategy.names, 1, #strategy.names, 2, { "ensemble" })
 
-local function add_prompts(texts)
-    for _, name in ipairs(PROMPTS) do
-        local found = prompt.find(name)
-        texts["prompts/" .. name] = found.path and not found.problem
-            and files.read(found.path, "prompts", found.hash) or builtin.text(name)
-    end
-end
-
 -- What worker and coordinator must have in common: the script, the modules beside it that it
 -- requires, and the prompts.
 local function fingerprint(path, text)
     local texts, parts = { [""] = text }, {}
     local absolute = is_hosted and host.absolute(path) or path
     add_modules(texts, absolute:match "^.*/" or "", text)
-    add_prompts(texts)
+    for _, name in ipairs(PROMPTS) do
+        local found = prompt.find(name)
+        texts["prompts/" .. name] = found.path and not found.problem
+            and files.read(found.path, "prompts", found.hash) or builtin.text(name)
+    end
     for i, name in ipairs(options.names(texts)) do
         parts[i] = name .. " " .. store.sha256(texts[name])
     end

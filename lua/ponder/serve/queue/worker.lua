@@ -122,15 +122,14 @@ local function make_group(self)
     return made, message, code
 end
 
----Calls `f()`; if Redis has lost the group, makes it and calls `f()` again.
-function Worker:with_group(f)
+-- Calls `f()`; if Redis has lost the group, makes it and calls `f()` again.
+local function with_group(self, f)
     local reply, message, code = f()
     if reply == nil and code == "REDIS" and message:find("NOGROUP", 1, true) then
-        local made, why, its_code = make_group(self)
-        if not made then
-            return nil, why, its_code
+        reply, message, code = make_group(self)
+        if reply then
+            return f()
         end
-        return f()
     end
     return reply, message, code
 end
@@ -356,11 +355,6 @@ local function run_job(self, job)
     end
 end
 
-local function start(self, job)
-    self.running = self.running + 1
-    task.spawn(run_job, self, job)
-end
-
 ---Takes a job: starts it, or has it wait until it is alone.
 ---@param spared integer? of a job that has come back: deliveries that were not attempts
 function Worker:take(entry, deliveries, spared, fields)
@@ -374,7 +368,8 @@ function Worker:take(entry, deliveries, spared, fields)
     job.problem = not job.spec and job.item or nil
     self.held[entry] = job
     if not job.spec or not await_solitude(self, job) then
-        start(self, job)
+        self.running = self.running + 1
+        task.spawn(run_job, self, job)
     end
 end
 
@@ -400,7 +395,7 @@ local function claim(self, places)
     if now < self.claim_at then
         return false
     end
-    local claimed = self:with_group(function()
+    local claimed = with_group(self, function()
         return self.client:eval(moves.CLAIM, { self.jobs, key(self, "computing"),
             key(self, "deaths") }, self.name, places, table.unpack(keeper.entries(self)))
     end) or {}
@@ -417,7 +412,7 @@ local function read(self, places)
         if self.stopping then
             return false
         end
-        return self:with_group(function()
+        return with_group(self, function()
             return reader:send(BLOCK_MS + reader.timeout_ms, { "XREADGROUP", "GROUP", moves.GROUP,
                 self.name, "COUNT", math.min(places, MAX_READ_JOBS), "BLOCK", BLOCK_MS, "STREAMS",
                 self.jobs, ">" })

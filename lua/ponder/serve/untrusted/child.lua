@@ -116,16 +116,6 @@ local function no() return false end
 -- ponder.run.log.files of a process without a log, whose strategies use their built-in prompts.
 local FILES = { read = read, exists = no, is_recorded = no, is_offline = no, note_built_in = no }
 
--- Replaces modules by versions that ask the parent.
-local function replace_modules(start)
-    local model = require "ponder.serve.untrusted.model"
-    model.allow(start.models)
-    package.loaded["ponder.model"] = model
-    package.loaded["ponder.run.log.files"] = FILES
-    package.loaded["ponder.process"] = { run = run_program }
-    program.perform = parent.perform
-end
-
 -- The script's functions, once "load" has found them.
 local function functions_of(start)
     local functions = {}
@@ -152,7 +142,13 @@ function child.main()
     -- Also reachable as a method of strings.
     string.dump = nil -- luacheck: ignore 122
     loop.wait(0) -- opens the loop, which cannot be opened later
-    replace_modules(start)
+    -- Modules are replaced by versions that ask the parent.
+    local model = require "ponder.serve.untrusted.model"
+    model.allow(start.models)
+    package.loaded["ponder.model"] = model
+    package.loaded["ponder.run.log.files"] = FILES
+    package.loaded["ponder.process"] = { run = run_program }
+    program.perform = parent.perform
     local ok, message = confine.enter(start.memory_mb + OVERHEAD_MB, start.cpu_seconds)
     if ok then
         parent.serve(functions_of(start))

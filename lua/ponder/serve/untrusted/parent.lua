@@ -197,16 +197,6 @@ local function begin(id, what)
     call.group.plays = true
 end
 
-local function continue(call, message)
-    running = call
-    for _, answer in ipairs(message.answers) do
-        local t = call.waiting[answer.id]
-        call.waiting[answer.id] = nil
-        scheduler.wake(t, WAIT, answer)
-    end
-    scheduler.fire_timers(call.group, now)
-end
-
 -- Reports the running call: all its tasks wait or have ended.
 local function reply(call)
     local timers = call.group.timers
@@ -235,7 +225,13 @@ local function wait()
         running = calls[message.call]
         scheduler.abort(running.group)
     else
-        continue(calls[message.call], message)
+        running = calls[message.call]
+        for _, answer in ipairs(message.answers) do
+            local t = running.waiting[answer.id]
+            running.waiting[answer.id] = nil
+            scheduler.wake(t, WAIT, answer)
+        end
+        scheduler.fire_timers(running.group, now)
     end
 end
 
