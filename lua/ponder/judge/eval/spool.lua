@@ -73,18 +73,11 @@ end
 ---@param order? integer[] only these places
 ---@return ponder.eval.Record[] list read-only; each access reads the record again
 function Spool:records(order)
-    local places, file, list, count = self.places, self.file, order or self.places, 0
-    for i = 1, #list do
-        local place = order and places[order[i]] or list[i]
-        if place then
-            count = count + 1
-            list[count] = place
-        end
+    local file, list = self.file, {}
+    for i = 1, #(order or self.places) do
+        list[#list + 1] = self.places[order and order[i] or i] or nil
     end
-    for i = #list, count + 1, -1 do
-        list[i] = nil
-    end
-    return sequence.new(function() return count end, function(i)
+    return sequence.new(function() return #list end, function(i)
         local encoded = list[i]
         if type(encoded) == "number" then
             assert(file:seek("set", encoded >> LENGTH_BITS))
