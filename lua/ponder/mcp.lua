@@ -62,16 +62,6 @@ local function check_url(opts)
     return opts
 end
 
--- The server's name for people, and its key in the log.
-local function describe(opts)
-    if opts.url then
-        local url = redact.address(opts.url, redact.MARK)
-        return url, { url = url }
-    end
-    local shown = opts.shell and opts.command[3] or table.concat(opts.command, " ")
-    return quote.line(shown, MAX_LABEL), command.key(opts)
-end
-
 ---@class ponder.mcp.OpenOptions `command` or `url`
 ---@field command? string[]|string the program, found by PATH, and its arguments; or a shell command
 ---@field shell? boolean `command` is a text for /bin/sh
@@ -149,7 +139,15 @@ end
 function mcp.open(opts)
     local is_url = type(opts) == "table" and opts.url ~= nil
     opts = is_url and check_url(opts) or command.check("mcp.open", opts, COMMAND)
-    local label, key = describe(opts)
+    local label, key -- for people, and for the log
+    if is_url then
+        label = redact.address(opts.url, redact.MARK)
+        key = { url = label }
+    else
+        label = quote.line(opts.shell and opts.command[3] or table.concat(opts.command, " "),
+            MAX_LABEL)
+        key = command.key(opts)
+    end
     scheduler.check("mcp.open")
     opts.log = opts.log or function(level, text)
         if (protocol.level(level) or 0) >= protocol.level "warning" then

@@ -12,17 +12,6 @@ local KNOWN = { model = "string", input = "any", encoding_format = "string",
     dimensions = "number", user = "string" }
 local MAX_TEXTS = 2048
 
--- The texts of a request.
-local function texts_of(given)
-    local input = fields.required(given, "input")
-    local list = type(input) == "string" and { input } or input
-    if not fields.are_texts(list, MAX_TEXTS, math.huge) or #list == 0 then
-        error(fields.wrong("input", ("input must be a text, or a list of 1 to %d texts that are "
-            .. "not empty"):format(MAX_TEXTS)), 0)
-    end
-    return list
-end
-
 -- A vector as little-endian single floats in base64, as OpenAI's own client asks for.
 local function packed(vector)
     local parts = {}
@@ -39,7 +28,12 @@ function embeddings.answer(server, r, _, key)
             "there is no model for embeddings here (ponder serve --embeddings NAME)"))
     end
     local given = fields.sort(fields.body(r.body), KNOWN)
-    local texts, m = texts_of(given), server.opts.embeddings
+    local m, texts = server.opts.embeddings, fields.required(given, "input")
+    texts = type(texts) == "string" and { texts } or texts
+    if not fields.are_texts(texts, MAX_TEXTS, math.huge) or #texts == 0 then
+        error(fields.wrong("input", ("input must be a text, or a list of 1 to %d texts that are "
+            .. "not empty"):format(MAX_TEXTS)), 0)
+    end
     r.policy = m.name
     local slot <close>, full = server:admit()
     if not slot then

@@ -139,50 +139,38 @@ local function enqueue(self, batch)
     end
 end
 
--- The next jobs to send that are still wanted, and how many were examined.
-local function next_batch(self, slots, first)
-    local batch, bytes, last = {}, 0, math.min(first + MAX_JOBS_PER_SCRIPT - 1, #slots)
-    for i = first, last do
-        local slot = slots[i]
+-- The next unsent jobs that are still wanted, and how many were examined.
+local function next_batch(self)
+    local batch, bytes, count = {}, 0, 0
+    for i, slot in ipairs(self.unsent) do
         bytes = bytes + #slot.item
-        if bytes > MAX_BYTES_PER_SCRIPT and i > first then
-            return batch, i - first
-        elseif self.slots[slot.id] == slot then
-            batch[#batch + 1] = slot
+        if i > MAX_JOBS_PER_SCRIPT or bytes > MAX_BYTES_PER_SCRIPT and i > 1 then
+            break
         end
+        batch[#batch + 1], count = self.slots[slot.id] == slot and slot or nil, i
     end
-    return batch, last - first + 1
+    return batch, count
 end
 
-local Sender = {}
-
--- Sends unconfirmed jobs again.
-function Sender:__close()
-    local of = self.exchange
-    of.sender = nil
-    for i = self.sent + 1, #self.slots do
-        if not self.slots[i].status then
-            table.insert(of.unsent, self.slots[i])
-        end
-    end
-    for _, slot in ipairs(of.unsent) do
+-- When a job no longer sends, another one does.
+local Sender = { __close = function(sender)
+    local self = sender.exchange
+    self.sender = nil
+    for _, slot in ipairs(self.unsent) do
         if scheduler.wake(slot.task, WAIT, true) then
             return
         end
     end
-end
+end }
 
 local function send(self, slot)
-    local sender <close> = setmetatable({ exchange = self, slots = {}, sent = 0 }, Sender)
+    local _ <close> = setmetatable({ exchange = self }, Sender)
     self.sender = slot.task
     scheduler.park_until(slot.task, WAIT) -- lets other jobs of this round join
     while self.unsent[1] do
-        sender.slots, sender.sent, self.unsent = self.unsent, 0, {}
-        while sender.sent < #sender.slots do
-            local batch, count = next_batch(self, sender.slots, sender.sent + 1)
-            enqueue(self, batch)
-            sender.sent = sender.sent + count
-        end
+        local batch, count = next_batch(self)
+        enqueue(self, batch)
+        self.unsent = table.move(self.unsent, count + 1, #self.unsent, 1, {})
     end
 end
 

@@ -226,21 +226,11 @@ if #entries < 500 then
 end
 return #entries]==]
 
-local CLOSE = [==[
-local function close(map, count)
-    if count > 0 and redis.call('HINCRBY', KEYS[3], map, -count) <= 0 then
-        redis.call('HDEL', KEYS[3], map)
-        redis.call('HDEL', KEYS[4], map)
-        redis.call('UNLINK', KEYS[2])
-    end
-end
-]==]
-
 -- The coordinator acknowledges results, gives up dead jobs, or withdraws jobs.
 -- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and its entry of
 -- `results`, or "g": give it up, "w": withdraw it, "u": withdraw it unless a worker has it.
 -- -> the withdrawn jobs of "u"
-moves.TAKE = CLOSE .. [==[
+moves.TAKE = [==[
 local count, withdrawn, prefix = 0, {}, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
     local id, entry = ARGV[i], ARGV[i + 1]
@@ -272,7 +262,11 @@ for i = 2, #ARGV, 2 do
         count = count + redis.call('HDEL', KEYS[1], id)
     end
 end
-close(ARGV[1], count)
+if count > 0 and redis.call('HINCRBY', KEYS[3], ARGV[1], -count) <= 0 then
+    redis.call('HDEL', KEYS[3], ARGV[1])
+    redis.call('HDEL', KEYS[4], ARGV[1])
+    redis.call('UNLINK', KEYS[2])
+end
 return withdrawn]==]
 
 -- Forgets workers long dead. KEYS: jobs, workers, computing. ARGV: milliseconds, names...

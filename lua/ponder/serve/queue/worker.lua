@@ -307,29 +307,20 @@ function Place:__close()
     of.events:wake()
 end
 
-local function take_concluded(self)
-    local all, batch, bytes = self.concluded, {}, 0
-    self.concluded = {}
-    for i, one in ipairs(all) do
-        bytes = bytes + #one[3]
-        if i > MAX_RESULTS_PER_SCRIPT or bytes > MAX_BYTES_PER_SCRIPT and i > 1 then
-            self.concluded = table.move(all, i, #all, 1, {})
-            break
-        end
-        batch[i] = one
-    end
-    return batch
-end
-
 local function store_all(self)
     self.storer = scheduler.current()
     while true do
         while not self.concluded[1] do
             scheduler.park(self.storer, "results")
         end
-        local batch, words = take_concluded(self), {}
-        for _, one in ipairs(batch) do
+        local words, bytes, count = {}, 0, 0
+        for i, one in ipairs(self.concluded) do
             local job = one[1]
+            bytes = bytes + #one[3]
+            if i > MAX_RESULTS_PER_SCRIPT or bytes > MAX_BYTES_PER_SCRIPT and i > 1 then
+                break
+            end
+            count = i
             table.move({ job.entry, job.fields.id, job.fields.map, one[2], one[3] }, 1, 5,
                 #words + 1, words)
         end
@@ -337,10 +328,11 @@ local function store_all(self)
             return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
                 key(self, "errors"), key(self, "stats") }, table.unpack(words))
         end)
-        for _, one in ipairs(batch) do
-            self.held[one[1].entry] = nil
+        for i = 1, count do
+            self.held[self.concluded[i][1].entry] = nil
         end
-        self.running = self.running - #batch
+        self.concluded = table.move(self.concluded, count + 1, #self.concluded, 1, {})
+        self.running = self.running - count
         self.events:wake()
     end
 end
