@@ -217,6 +217,12 @@ describe("ponder.think.ensemble.best_of_n", function()
         local codes = {}
         for i, failure in ipairs(result.errors) do codes[i] = failure.code end
         assert.same({ "SERVER", "ERROR", "BAD_RESULT", "REFUSED" }, codes)
+        local own = { chat = function(_, call)
+            return call.sample == 2 and { text = "b" } or error "own"
+        end }
+        result = task.run(ensemble.best_of_n, { model = own, prompt = "q", n = 2,
+            reward = function() return 1 end })
+        assert.same({ "b", "ERROR" }, { result.answer, result.errors[1].code })
     end)
 
     it("stops at the first sample that verify accepts", function()
@@ -467,6 +473,10 @@ describe("ponder.think.ensemble.self_consistency", function()
             confidence = function() return 0 end })
         assert.equal("a", result.answer)
         assert.equal(2 / 3, result.score)
+        result = task.run(ensemble.self_consistency, { model = open(by_sample { "I", "II", "III" }),
+            prompt = "q", n = 3, vote = "weighted", extract = function() return "x" end,
+            confidence = function(_, text) return text == "II" and 0.9 or 0.3 end })
+        assert.equal("II", result.text)
     end)
 
     it("weighs by log probabilities if there is no confidence", function()

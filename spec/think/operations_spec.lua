@@ -239,6 +239,22 @@ describe("a graph", function()
         end)
     end)
 
+    it("refuses updates that are not tables", function()
+        for shown, callback in pairs {
+            ["map must return a table of fields (got nil)"] = { "map", function() end },
+            ["split must return a table of fields (got 5)"] = { "split", function()
+                return { {}, 5 }
+            end },
+            ["split must return a list of updates (got nil)"] = { "split", function() end },
+        } do
+            local g = operations.new {}
+            g[callback[1]](g, { [callback[1]] = callback[2] })
+            local ok, message = pcall(task.run, g.run, g, { ask = ask })
+            assert.is_false(ok)
+            assert.truthy(message:find(shown, 1, true), message)
+        end
+    end)
+
     it("refuses replies that are not strings", function()
         for shown, replies in pairs { ["5"] = 5, ["true"] = { "a", true } } do
             local g = operations.new { start = {} }

@@ -376,6 +376,11 @@ describe("weak verifiers", function()
         local result = ensemble.verifiers { scores = { { 0.5, 0.1 }, { 0.5, 0.9 } } }
         assert.is_true(result.verifiers[1].dropped)
         assert.is_false(result.verifiers[2].dropped)
+        for no, is_dropped in pairs { [1] = true, [2] = false } do -- of 30
+            local rows = {}
+            for i = 1, 30 do rows[i] = { i <= no and 0 or 1 } end
+            assert.equal(is_dropped, ensemble.verifiers { scores = rows }.verifiers[1].dropped)
+        end
     end)
 end)
 
