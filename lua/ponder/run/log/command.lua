@@ -63,17 +63,6 @@ core.protect((debug.getinfo(1, "S").source:gsub("/command%.lua$", ""))) -- all o
 
 local date, time, cpu_time, randomseed = os.date, os.time, os.clock, math.randomseed
 
--- Draws two seeds; returns a function that returns one, then the other.
-local function seeds()
-    local first, second = randomseed()
-    local next = first
-    return function()
-        local value = next
-        next = second
-        return value
-    end
-end
-
 -- Reads a clock for the current task: through its tape, if it is recorded.
 local function read(name, live)
     local tape, t = scheduler.tape(), scheduler.current()
@@ -83,12 +72,11 @@ local function read(name, live)
     return tape:reading(name, live)
 end
 
-local function whole_seconds()
-    return math.tointeger(read("time", time))
-end
-
 -- Replaces Lua's clocks with those of the tape, until the process ends.
 local function install_clocks()
+    local function whole_seconds()
+        return math.tointeger(read("time", time))
+    end
     os.time = function(when) -- luacheck: ignore 122
         if when ~= nil then
             return time(when)
@@ -105,7 +93,10 @@ local function install_clocks()
         if select("#", ...) > 0 then
             return randomseed(...)
         end
-        local draw = seeds()
+        local seeds = { randomseed() }
+        local function draw()
+            return table.remove(seeds, 1)
+        end
         return randomseed(read("seed", draw), read("seed", draw))
     end
 end
@@ -115,34 +106,6 @@ end
 
 local stderr = io.stderr -- a script may replace it
 
--- Opens an existing log to add a run to it; nil without a message if there is none. Runs without an
--- end were killed: while this process has the file, they would seem to be running.
-local function reopen(opts)
-    local db, message, code = require("ponder.run.log.file").open(opts.path, { mode = "write",
-        sync = opts.sync })
-    if not db then
-        return nil, code ~= "NOT_FOUND" and message or nil, code
-    end
-    local to = writer.continue(db, opts.path, host.time)
-    to:write("UPDATE runs SET status = 'killed' WHERE status IS NULL")
-    return to
-end
-
--- Makes the tape of the run.
-local function new_tape(self, owner, to)
-    local play, kind = self.play or {}, self.kind
-    local is_new = kind == "run" or kind == "fork"
-    local tape = tapes.new { run = owner, command = self, started_at = self.started_at,
-        past = play.past, offline = kind == "replay", wanted = is_new,
-        writer = is_new and (to or writer.new(host.time))
-            or not play.request and play.writer or writer.NOTHING,
-        inner_writer = play.request and play.writer or nil }
-    tape.id = is_new and tape.writer:next_run() or play.past.run
-    tape.uid = kind ~= "replay" and (kind == "resume" and play.uid or self.uid) or nil
-    tape:attach(owner.group, play.request ~= nil)
-    return tape
-end
-
 ---Begins to log the current run.
 ---@return ponder.log.Command?
 ---@return string? message why its log cannot be written
@@ -151,11 +114,15 @@ function command.begin(about, opts)
     local owner = runs.current()
     local play = owner.next_play
     owner.next_play = nil
-    local to, message, code
+    local to, db, message, code
     if opts.adds and opts.path and not play then
-        to, message, code = reopen(opts)
-        if message then
+        db, message, code = require("ponder.run.log.file").open(opts.path, { mode = "write",
+            sync = opts.sync })
+        if not db and code ~= "NOT_FOUND" then
             return nil, message, code
+        elseif db then -- runs without an end were killed, but would seem to be running
+            to = writer.continue(db, opts.path, host.time)
+            to:write("UPDATE runs SET status = 'killed' WHERE status IS NULL")
         end
     end
     local kind = play and play.kind or "run"
@@ -169,20 +136,30 @@ function command.begin(about, opts)
     math.randomseed(owner.seed)
     install_clocks()
     files.follow_modules()
-    self.tape = new_tape(self, owner, to)
+    play = play or {}
+    local is_new = kind == "run" or kind == "fork"
+    local tape = tapes.new { run = owner, command = self, started_at = self.started_at,
+        past = play.past, offline = kind == "replay", wanted = is_new,
+        writer = is_new and (to or writer.new(host.time))
+            or not play.request and play.writer or writer.NOTHING,
+        inner_writer = play.request and play.writer or nil }
+    tape.id = is_new and tape.writer:next_run() or play.past.run
+    tape.uid = kind ~= "replay" and (kind == "resume" and play.uid or self.uid) or nil
+    tape:attach(owner.group, play.request ~= nil)
+    self.tape = tape
     if kind == "run" and not opts.path and not opts.at_once then
         return self -- the file is created with the first call
     end
-    self.tape.prepare()
+    tape.prepare()
     local rows = require "ponder.run.log.rows"
     if kind == "resume" and not play.request then
-        rows.resume(self.tape)
+        rows.resume(tape)
     end
     if kind == "fork" and not opts.path then
         return self
     end
     local ok
-    ok, message, code = rows.open(self.tape)
+    ok, message, code = rows.open(tape)
     if not ok then
         owner.command = nil
         return nil, message, code

@@ -49,15 +49,6 @@ local function without_secrets(given)
     return json.array(arguments)
 end
 
-local function environment()
-    local values = {}
-    for _, name in ipairs(rows.ENVIRONMENT) do
-        local value = os.getenv(name)
-        values[name] = value and redact.address(value)
-    end
-    return values
-end
-
 -- Writes the row of this process. The end of the run replaces it.
 local function write_session(tape, ended_at)
     local pid, name = host.process()
@@ -68,12 +59,9 @@ local function write_session(tape, ended_at)
 end
 
 ---@class ponder.log.Files the files of a run, written once their keys are known
----@field private tape ponder.log.Tape
----@field private arguments string the command line, as JSON: `-e` has code
----@field private list ponder.log.File[]
----@field private keys integer? known when the files were last written; nil: they never were
-local Files = {}
-Files.__index = Files
+---@field arguments string the command line, as JSON: `-e` has code
+---@field list ponder.log.File[]
+---@field keys integer? known when the files were last written; nil: they never were
 
 local function write_file(tape, one)
     tape.writer:write_signed(tape.id, [[INSERT OR REPLACE INTO files (run, path, absolute, kind,
@@ -82,32 +70,29 @@ local function write_file(tape, one)
         redact.keep(one.text))
 end
 
----Writes the files so far, and again what has a key that became known since.
-function Files:write()
-    local before, tape = self.keys, self.tape
-    if redact.keys == before then
+---Writes the files so far, and again once a further key is known, which they may have.
+function rows.write_files(tape)
+    local of = tape.files
+    if redact.keys == of.keys then
         return
-    end
-    self.keys = redact.keys
-    if before and redact.keep(self.arguments) ~= self.arguments then
+    elseif of.keys then
         tape.writer:write_signed(tape.id, "UPDATE runs SET arguments = ? WHERE id = ?",
-            self.arguments, tape.id)
+            of.arguments, tape.id)
     end
-    for _, one in ipairs(self.list) do
-        if not before or redact.keep(one.text) ~= one.text then
-            write_file(tape, one)
-        end
+    of.keys = redact.keys
+    for _, one in ipairs(of.list) do
+        write_file(tape, one)
     end
 end
 
 -- Follows the files of a run.
 local function follow_files(tape)
-    local self = setmetatable({ tape = tape, list = {},
-        arguments = json.encode(without_secrets(tape.command.about.arguments)) }, Files)
-    tape.files = self
+    local of = { list = {},
+        arguments = json.encode(without_secrets(tape.command.about.arguments)) }
+    tape.files = of
     files.listen(function(one)
-        table.insert(self.list, one)
-        if self.keys then
+        table.insert(of.list, one)
+        if of.keys then
             write_file(tape, one)
         end
     end)
@@ -125,14 +110,18 @@ end
 -- Writes the rows of a new outermost run.
 local function begin(tape)
     local command, run = tape.command, tape.run
-    local of = command.about
+    local of, variables_now = command.about, {}
+    for _, name in ipairs(rows.ENVIRONMENT) do
+        local value = os.getenv(name)
+        variables_now[name] = value and redact.address(value)
+    end
     local versions = { ponder = host.version, lua = _VERSION, sqlite = store.sqlite_version,
         curl = net.curl_version }
     tape.writer:write_signed(tape.id, [[INSERT INTO runs (id, uid, command,
         arguments, script, directory, input, seed, options, versions, started_at, source)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)]], tape.id, tape.uid, of.command,
         json.encode(without_secrets(of.arguments)), of.script, (host.directory()), of.input,
-        run.seed, json.encode(environment()), json.encode(versions), tape.started_at,
+        run.seed, json.encode(variables_now), json.encode(versions), tape.started_at,
         command.play and command.play.source)
     write_session(tape)
     follow_files(tape)
@@ -152,14 +141,11 @@ function rows.open(root)
     if not path then
         path, message = retention.new_path(root.command)
     end
-    if not path then
-        return nil, message
-    end
-    local ok
-    if to.db then
+    local ok = path ~= nil
+    if ok and to.db then
         begin(root)
         ok, message = to:commit()
-    else
+    elseif ok then
         ok, message, code = to:create(path, opts.sync, function() begin(root) end)
     end
     if ok and to.incomplete then
@@ -176,7 +162,7 @@ function rows.open_late(root)
         io.stderr:write(("ponder: %s; this run is not logged\n"):format(message))
         root.writer:discard()
     elseif root.files then
-        root.files:write()
+        rows.write_files(root)
     end
 end
 
@@ -300,7 +286,7 @@ function rows.finish(tape, status, exit_status)
         return tape.broken
     end
     local saved, command = tape.saved or { calls = 0, cost = 0.0, unpriced = 0 }, tape.command
-    tape.files:write()
+    rows.write_files(tape)
     tape:write(SAVED, tape.id, saved.calls, saved.unpriced == 0 and saved.cost or nil)
     write_end(tape, status, exit_status, command.answer, command.error)
     return select(2, tape.writer:commit())

@@ -459,7 +459,7 @@ function Tape:begin_call(asked)
     if root.wanted then
         rows.open_late(root)
     elseif root.files then
-        root.files:write()
+        rows.write_files(root)
     end
     local what = calls.new(asked)
     look_up(self, what)
