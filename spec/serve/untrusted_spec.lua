@@ -575,6 +575,66 @@ describe("ponder run --untrusted", function()
         end
     end)
 
+    it("sends a request with what it may choose, to hosts that are public or the user's own",
+        function()
+            local dir <close> = shell.directory { ["p.lua"] = [[
+            local json, requests = require "ponder.json", require "ponder.serve.untrusted.requests"
+            local box, sent = {}, nil
+            assert(requests.prepare(box,
+                { hosts = { "a.example", "B.example", "box", "c.local" } }))
+            require("ponder.model.transport").shared = function()
+                return { send = function(_, what)
+                    sent = what
+                    return { status = 200, headers = {}, body = "" }
+                end }
+            end
+            local function ask(opts, host)
+                sent = nil
+                requests.perform(box, { kind = "fetch", what = json.encode { opts = opts,
+                    url = ("http://%s/x"):format(host or "a.example") } }, function() end, {})
+                return sent
+            end
+            local methods, headers = {}, {}
+            for _, method in ipairs { "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "TRACE",
+                "CONNECT", 5 } do
+                table.insert(methods, ask({ method = method }).method)
+            end
+            for _, name in ipairs { "X-A", "Host", "connection", "Content-Length", "TE",
+                "transfer-encoding", "Trailer", "upgrade", "keep-alive", "Proxy-X", "a b", "" } do
+                local given = ask({ headers = { [name] = "v" } }).headers
+                headers[#headers + 1] = next(given)
+            end
+            print(table.concat(methods, " "), table.concat(headers, " "))
+            print((next(ask({ headers = { a = "b\nc" } }).headers)),
+                (next(ask({ headers = { a = 5 } }).headers)),
+                ask({ body = "b" }).body, ask({ body = 5 }).body)
+            for _, ms in ipairs { 1, 0, 1.5, "x" } do
+                io.write(ask({ timeout_ms = ms }).timeout_ms, " ")
+            end
+            local one = ask {}
+            print(one.max_redirects, one.max_body_bytes)
+            for _, host in ipairs { "a.example", "b.EXAMPLE", "box", "c.local", "a.example:80",
+                "a.example:443", "c.example" } do
+                local it = ask({}, host)
+                io.write(tostring(it and it.public_only), " ")
+            end]] }
+            local env = {}
+            for _, name in ipairs { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+                "ALL_PROXY" } do
+                env[name] = ""
+            end
+            local expected = "GET HEAD POST PUT DELETE PATCH GET GET GET\tX-A\nnil\tnil\tb\tnil\n"
+                .. "1 60000 60000 60000 0\t16777216\n"
+            assert.equal(expected .. "true true false false true nil nil ",
+                dir:printed({ "run", "--no-log", "p.lua" }, { env = env }))
+            for name in pairs(env) do -- a proxy resolves names itself
+                env[name] = "http://127.0.0.1:1"
+                assert.equal(expected .. "false false false false false nil nil ",
+                    dir:printed({ "run", "--no-log", "p.lua" }, { env = env }))
+                env[name] = ""
+            end
+        end)
+
     it("connects to no private address by a name that anybody might register", function()
         local server <close> = require("server").start()
         local port = server.url:match ":(%d+)$"
