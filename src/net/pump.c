@@ -249,7 +249,8 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     struct rlimit limit = {.rlim_cur = 0};
     getrlimit(RLIMIT_NOFILE, &limit);
     rlim_t kept = limit.rlim_cur / 2 < KEEP_DESCRIPTORS ? limit.rlim_cur / 2 : KEEP_DESCRIPTORS;
-    rlim_t room = limit.rlim_cur - kept;
+    /* Without any, one call still begins, to say that it fails. */
+    rlim_t room = limit.rlim_cur > 0 ? limit.rlim_cur - kept : 1;
     p->max_total = (rlim_t)options->max_total < room ? options->max_total : (int64_t)room;
     if (!open_multi(p)) {
         pump_close(p);
