@@ -10,6 +10,7 @@ local name = require "ponder.model.name"
 local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local price = require "ponder.model.price"
+local random = require "ponder.core.random"
 local redact = require "ponder.base.redact"
 local responses = require "ponder.model.responses"
 local retry = require "ponder.model.retry"
@@ -87,17 +88,9 @@ local DEFAULTS = {
     sleep = function(seconds) return task.sleep(seconds) end,
     now_ms = function() return scheduler.now() * 1000 end,
     now_s = os.time,
+    -- For the jitter of retries, which must not change the numbers that a script draws.
+    random = function() return (random.draw() >> 11) * 2.0 ^ -53 end,
 }
-
--- Random numbers in [0, 1) for the jitter of retries (Knuth's 64-bit linear congruential
--- generator). Not math.random: retries must not change the numbers that a script draws.
-local function generator(seed)
-    local state = seed
-    return function()
-        state = state * 6364136223846793005 + 1442695040888963407
-        return (state >> 11) * 2.0 ^ -53
-    end
-end
 
 --- Creates a client.
 ---@param parts? {transport?: table, env?: function, sleep?: function,
@@ -110,13 +103,11 @@ function client.new(parts)
         env = function(variable)
             return name.key(env(variable)) -- trims spaces
         end,
-        config = parts.config, prices = parts.prices, providers = {}, observers = {},
-        families = {}, middleware = {}, hosts = {}, gates = {}, requests = 0,
+        config = parts.config, prices = parts.prices, providers = endpoints.providers(),
+        observers = {}, families = {}, middleware = {}, hosts = {}, gates = {}, requests = 0,
         lots = {}, batches = {}, resumed = {}, -- ponder.model.batch
     }
     for part in pairs(DEFAULTS) do self[part] = self[part] or parts[part] or DEFAULTS[part] end
-    self.random = parts.random or generator(os.time())
-    options.merge(self.providers, endpoints.providers())
     self.transport = parts.transport or require("ponder.model.transport").shared()
     return setmetatable(self, Client)
 end
@@ -134,14 +125,10 @@ function Client:price_list()
     return self.prices
 end
 
--- Merges tables of options; earlier ones take precedence.
+-- Options of several tables, of which the first takes precedence.
 local function overlay(...)
     local merged = {}
-    for i = 1, select("#", ...) do
-        for field, value in pairs((select(i, ...)) or {}) do
-            if merged[field] == nil then merged[field] = value end
-        end
-    end
+    for i = select("#", ...), 1, -1 do options.merge(merged, (select(i, ...))) end
     return merged
 end
 
@@ -317,44 +304,39 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Observers
 
--- Adds the fields of each kind. Scripted models have no method, URL or headers.
-local describe = {}
-
-function describe.request(out, request, body)
-    local redactor, target = request.target.redactor, request.target
+--- Calls all observers with the event of a request or reply, redacted: see model.observe. Scripted
+--- models have no method, URL or headers.
+---@param kind "request"|"reply"|"failure"
+---@param attempt integer
+---@param request ponder.model.Request
+---@param what any the body, or the result
+---@param draft ponder.model.Draft|ponder.model.Failure|nil
+---@param wait_ms number?
+function Client:notify(kind, attempt, request, what, draft, wait_ms)
+    if not self.observers[1] then return end
+    local target, redactor = request.target, request.target.redactor
+    local out = { type = kind, id = request.number, attempt = attempt, model = target.label,
+        metadata = request.metadata }
     local url = request.url or target.url
-    if url then
+    if kind == "request" and url then
         out.method, out.url = request.method or "POST", redactor:text(url)
         out.headers = redactor:headers(target.headers)
     end
-    out.body = body and redactor:text(body)
-end
-
-function describe.reply(out, request, result, draft)
-    out.status = result.status
-    out.total_ms, out.queue_ms = result.total_ms, result.queue_ms
-    out.time_to_first_ms, out.usage = draft.time_to_first_ms, draft.usage
-    out.texts = {}
-    for i, sample in ipairs(draft.samples) do
-        out.texts[i] = request.target.redactor:text(tostring(sample.text or ""))
+    if kind == "request" then
+        out.body = what and redactor:text(what)
+    else
+        out.status = draft.status or what.status
+        out.total_ms, out.queue_ms = what.total_ms, what.queue_ms
     end
-end
-
-function describe.failure(out, request, result, problem, wait_ms)
-    out.status = problem.status
-    out.total_ms, out.queue_ms = result.total_ms, result.queue_ms
-    out.code, out.message = problem.code, request.target.redactor:text(problem.message)
-    out.retry_in_ms = wait_ms
-end
-
---- Calls all observers with the event of a request or reply, redacted: see model.observe.
----@param kind "request"|"reply"|"failure"
----@param ... any the body; or the result and the draft; or the result, the failure and the wait
-function Client:notify(kind, attempt, request, ...)
-    if not self.observers[1] then return end
-    local out = { type = kind, id = request.number, attempt = attempt,
-        model = request.target.label, metadata = request.metadata }
-    describe[kind](out, request, ...)
+    if kind == "reply" then
+        out.time_to_first_ms, out.usage, out.texts = draft.time_to_first_ms, draft.usage, {}
+        for i, sample in ipairs(draft.samples) do
+            out.texts[i] = redactor:text(tostring(sample.text or ""))
+        end
+    elseif kind == "failure" then
+        out.code, out.message = draft.code, redactor:text(draft.message)
+        out.retry_in_ms = wait_ms
+    end
     for _, observer in ipairs(self.observers) do observer(out) end
 end
 

@@ -139,15 +139,13 @@ local function take(self, event)
     self.into = self.model and sample
 end
 
--- Whether a line may have more than text. False positives only cost time.
-local function has_more(data)
-    return find(data, "thinking", 1, true) or find(data, "_calls", 1, true)
-        or find(data, "logprobs", 1, true) or get(data, "done") ~= false
-end
-
 local Reader = stream.class(take, function(data)
     local text = get(data, "message", "content")
-    return type(text) == "string" and text ~= "" and not has_more(data) and text
+    if type(text) ~= "string" or text == "" or find(data, "thinking", 1, true)
+        or find(data, "_calls", 1, true) or find(data, "logprobs", 1, true) then
+        return nil -- it may have more
+    end
+    return get(data, "done") == false and text
 end)
 
 ollama.reader = Reader.new

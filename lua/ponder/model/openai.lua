@@ -251,20 +251,16 @@ local function take(self, event)
     self.into = self.simple and self.samples[1]
 end
 
--- Whether an event may have more than text. False positives only cost time.
-local function has_more(data)
-    if find(data, "_calls", 1, true) or find(data, "reasoning", 1, true)
-        or find(data, "refusal", 1, true) or find(data, 'usage":{', 1, true) then
-        return true
-    end
-    if find(data, 'finish_reason":null', 1, true) then return false end
-    local finish = get(data, "choices", 1, "finish_reason")
-    return finish ~= nil and finish ~= null or find(data, "usage", 1, true) ~= nil
-end
-
 local Reader = stream.class(take, function(data)
     local text = get(data, "choices", 1, "delta", "content")
-    return type(text) == "string" and text ~= "" and not has_more(data) and text
+    if type(text) ~= "string" or text == "" or find(data, "_calls", 1, true)
+        or find(data, "reasoning", 1, true) or find(data, "refusal", 1, true)
+        or find(data, 'usage":{', 1, true) then
+        return nil -- it may have more
+    end
+    if find(data, 'finish_reason":null', 1, true) then return text end
+    local finish = get(data, "choices", 1, "finish_reason")
+    return (finish == nil or finish == null) and not find(data, "usage", 1, true) and text
 end)
 
 function openai.reader(call, emit)
