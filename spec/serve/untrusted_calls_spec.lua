@@ -26,7 +26,11 @@ describe("the process of several calls", function()
             loop = function() while true do end end,
             chatter = function() while true do print(("x"):rep(1000)) end end,
             fail = function() error "oh" end,
-            wait = function() task.sleep(1000) end,
+            wait = function()
+                local _ <close> = setmetatable({}, { __close = function() print "cancelled" end })
+                task.sleep(1000)
+            end,
+            text = function(mib) return ("x"):rep((mib << 20) - 4) end, -- with [""] a list of it
         }]]
 
     -- Opens a script of functions in the executable as `box`, and runs code with it.
@@ -87,6 +91,13 @@ describe("the process of several calls", function()
             print(code, message)]], "exchange_mb = 1"))
     end)
 
+    it("may return 24 MiB of JSON", function()
+        assert.equal("25165820\ncannot send what the policy returned: more than 24 MiB\n",
+            with_box [[
+            print(#box:call("call text", { 24 }))
+            print((select(2, box:call("call text", { 25 }))))]])
+    end)
+
     it("is killed if it does not read its messages", function()
         local r = shell.ponder { "-e", [[
             local confine, json = require "ponder.core.confine", require "ponder.json"
@@ -107,9 +118,9 @@ describe("the process of several calls", function()
     end)
 
     it("continues after a cancelled call", function()
-        assert.equal("nil\n1\n", with_box [[
+        assert.equal("cancelled\nnil\n1\n", with_box([[
             print((task.timeout(0.01, box.call, box, "call wait", {})))
-            print((select(2, box:call("call draw", { 1 }))))]])
+            print((select(2, box:call("call draw", { 1 }))))]], "write = io.write"))
     end)
 
     it("is another one after a call that was stopped while it computed", function()
@@ -233,8 +244,7 @@ describe("what the process says about its functions", function()
     local ALL = "think write progress log report samples sink __index"
 
     it("may be nothing; and it is asked again when its tasks have waited, not before", function()
-        assert.same({ "nil\tSANDBOX\n7\ttrue\n", "" }, { (function(r) return r.out, r.err end)(
-            shell.ponder { "run", "--no-log", "-e", [[
+        assert.equal("nil\tSANDBOX\n7\ttrue\n9\n7\n", shell.printed { "run", "--no-log", "-e", [[
             local confine, task = require "ponder.core.confine", require "ponder.task"
             local untrusted = require "ponder.serve.untrusted"
             local function open(...)
@@ -250,7 +260,10 @@ describe("what the process says about its functions", function()
             local box = assert(open('{"done":true,"results":"[{}]"}', '{"wait":0.3}',
                 '{"done":true,"results":"[7]"}'))
             local began = task.now()
-            print(box:call("call f", {}), task.now() - began >= 0.3)]] }) })
+            print(box:call("call f", {}), task.now() - began >= 0.3)
+            box = assert(open('{"done":true,"results":"[{}]"}', '{"done":true,"results":"[7]",'
+                .. '"events":[{"name":"x","what":"[1,2,3,4,5,6,7,8,9]"}]}'))
+            print(box:call("call f", {}, function(...) print(select("#", ...)) end))]] })
     end)
 
     it("may ask 100,000 things at once, and no more", function()
