@@ -74,12 +74,6 @@ local function check_file(about, path, load, otherwise)
     return finding(about, "ok", path)
 end
 
-local function check_config()
-    return check_file("config file", model_name.config_path(os.getenv), function()
-        model_name.load_config(os.getenv)
-    end, "")
-end
-
 local function check_prices()
     local path = model_name.prices_path(os.getenv)
     return check_file("prices", path, function()
@@ -349,7 +343,9 @@ function doctor.run(given, operands)
         return status
     end
     local findings = { finding("ponder", "ok", host.version .. ", " .. _VERSION),
-        check_config(), check_environment(), check_privacy(), check_isolation(),
+        check_file("config file", model_name.config_path(os.getenv), function()
+            model_name.load_config(os.getenv)
+        end, ""), check_environment(), check_privacy(), check_isolation(),
         check_namespaces() }
     check_prompts(findings)
     local default

@@ -82,13 +82,6 @@ local function line_of_worker(worker)
         worker.is_silent and (", silent for " .. span(worker.silent_s)) or "")
 end
 
-local function line_of_version(version)
-    local count = version.waiting + version.running
-    return ("  %s for version %s of %s, which no worker has (--drop %s)"):format(
-        quote.count(count, "job"), quote.line(version.code), quote.line(version.script or "?"),
-        quote.line(version.code))
-end
-
 local COLUMNS = { { "QUEUE", least = 8 }, { "WAITING", right = true }, { "RUNNING", right = true },
     { "JOBS/S", right = true, drop = 3 }, { "DONE", right = true, drop = 2 },
     { "FAILED", right = true, drop = 4 }, { "DEAD", right = true },
@@ -110,8 +103,10 @@ local function draw(list, out)
             lines[#lines + 1] = text.cut(line_of_worker(worker), columns, out:mark())
         end
         for _, version in ipairs(figures.versions) do
-            lines[#lines + 1] = version.workers == 0
-                and text.cut(line_of_version(version), columns, out:mark()) or nil
+            local line = ("  %s for version %s of %s, which no worker has (--drop %s)"):format(
+                quote.count(version.waiting + version.running, "job"), quote.line(version.code),
+                quote.line(version.script or "?"), quote.line(version.code))
+            lines[#lines + 1] = version.workers == 0 and text.cut(line, columns, out:mark()) or nil
         end
     end
     return table.concat(lines, "\n")

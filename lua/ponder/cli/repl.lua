@@ -151,16 +151,6 @@ local function show(value)
     return type(value) == "string" and options.show(value) or tostring(value)
 end
 
-local function print_values(...)
-    local shown = table.pack(...)
-    for i = 1, shown.n do
-        shown[i] = show(shown[i])
-    end
-    if shown.n > 0 then
-        print(quote.terminal(table.concat(shown, "\t")))
-    end
-end
-
 -- Reads and runs a statement; returns false and the exit status at the end. Ctrl-C at the prompt
 -- begins a new line.
 local function step()
@@ -169,7 +159,13 @@ local function step()
         print()
     elseif chunk then
         local ran, err = xpcall(task.run, cli.with_traceback, function()
-            print_values(chunk())
+            local shown = table.pack(chunk())
+            for i = 1, shown.n do
+                shown[i] = show(shown[i])
+            end
+            if shown.n > 0 then
+                print(quote.terminal(table.concat(shown, "\t")))
+            end
         end)
         if not ran then
             cli.report_error(err)

@@ -107,23 +107,6 @@ local function load_script(opts, path, arguments)
     return chunk, message, 1
 end
 
--- Sets `arg` like the lua command: the script (list[at]) at 0, the words before it below.
-local function set_arg(list, at)
-    arg = {}
-    for i = -1, #list do
-        arg[i - at] = list[i]
-    end
-end
-
--- Reports a missing file; suggests a command if the name looks like one.
-local function report_missing(path, message)
-    local is_word = path:find("^[%w_-]+$")
-    local near = is_word and cli.nearest_command(path)
-    return cli.usage_error(("ponder: %s%s"):format(message,
-        near and (" (did you mean the command %s?)"):format(near)
-        or is_word and " (ponder --help lists the commands)" or ""))
-end
-
 local MAX_FLOAT = 1.7976931348623157e308
 local MAX_DEPTH = 200
 
@@ -247,10 +230,17 @@ run.run = limits.with_models(function(opts, operands, list, first)
     local chunk, message, status = load_script(opts, path,
         table.move(operands, opts.e and 1 or 2, #operands, 1, {}))
     if chunk then
-        set_arg(list, opts.e and (first or #list + 1) - 1 or first)
+        arg = {} -- as of the lua command: the script is at 0, the words before it below
+        for i = -1, #list do
+            arg[i - (opts.e and (first or #list + 1) - 1 or first)] = list[i]
+        end
         return execute(chunk, opts, operands)
     elseif status == 2 then
-        return report_missing(path, message)
+        local is_word = path:find("^[%w_-]+$")
+        local near = is_word and cli.nearest_command(path)
+        return cli.usage_error(("ponder: %s%s"):format(message,
+            near and (" (did you mean the command %s?)"):format(near)
+            or is_word and " (ponder --help lists the commands)" or ""))
     end
     cli.fail("ponder", message)
     return status

@@ -19,13 +19,6 @@ end
 
 local stderr = io.stderr -- a script may replace it
 
--- A path with ~ for the home directory.
-local function short(path)
-    local home = os.getenv "HOME" or ""
-    return home ~= "" and path:sub(1, #home + 1) == home .. "/" and "~" .. path:sub(#home + 1)
-        or path
-end
-
 ---The log of the current run and, after an interruption, the command that continues it.
 ---@return string[] facts at most two
 function closing.of(was_interrupted)
@@ -33,7 +26,11 @@ function closing.of(was_interrupted)
     if not path then
         return {}
     end
-    return { "log " .. require("ponder.show.text").line(short(path)),
+    local home = os.getenv "HOME" or ""
+    if home ~= "" and path:sub(1, #home + 1) == home .. "/" then
+        path = "~" .. path:sub(#home + 1)
+    end
+    return { "log " .. require("ponder.show.text").line(path),
         was_interrupted and "to continue: " .. logged.resume_command() or nil }
 end
 

@@ -26,14 +26,6 @@ local function text_of(cell)
     return type(cell) == "table" and cell[1] or cell or ""
 end
 
-local function natural_width(column, i, rows)
-    local width = math.max(text.width(column[1]), column.width or 0)
-    for _, row in ipairs(rows) do
-        width = math.max(width, text.width(text_of(row[i])))
-    end
-    return width
-end
-
 local function total(kept, widths)
     local sum = #GAP * (#kept - 1)
     for _, i in ipairs(kept) do
@@ -83,7 +75,10 @@ end
 function grid.new(columns, rows, style)
     local widths, narrowest, kept = {}, {}, {}
     for i, column in ipairs(columns) do
-        widths[i] = natural_width(column, i, rows)
+        widths[i] = math.max(text.width(column[1]), column.width or 0)
+        for _, row in ipairs(rows) do
+            widths[i] = math.max(widths[i], text.width(text_of(row[i])))
+        end
         narrowest[i] = math.min(column.least or widths[i], widths[i])
         kept[i] = i
     end

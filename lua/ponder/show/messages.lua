@@ -14,13 +14,6 @@ local function is_list(value)
     return type(value) == "table" and (#value > 0 or next(value) == nil)
 end
 
--- Parts that the conventions do not know are kept unchanged, with their own type.
-local function unknown_part(part)
-    local copy = options.merge({}, part)
-    copy.type = type(copy.type) == "string" and copy.type or "unknown"
-    return copy
-end
-
 local PARTS = {
     text = function(part) return text_part(tostring(part.text)) end,
     thinking = function(part) return { type = "reasoning", content = tostring(part.thinking) } end,
@@ -40,8 +33,9 @@ local function add_content(parts, content)
     elseif is_list(content) then
         for _, part in ipairs(content) do
             local known = type(part) == "table" and PARTS[part.type]
-            parts[#parts + 1] = known and known(part)
-                or type(part) == "table" and unknown_part(part) or text_part(tostring(part))
+            parts[#parts + 1] = known and known(part) or type(part) ~= "table"
+                and text_part(tostring(part)) or options.merge(options.merge({}, part),
+                { type = type(part.type) == "string" and part.type or "unknown" })
         end
     end
 end

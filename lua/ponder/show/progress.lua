@@ -55,16 +55,6 @@ end
 on["tool.start"] = function(self) self.tools = self.tools + 1 end
 on["tool.complete"] = function(self) self.tools = self.tools - 1 end
 
--- Reads the state of the machine after each of its steps.
-local function read_machine(self, s)
-    local seen = s:look()
-    if seen.count > 0 then
-        self.thoughts = seen.count - 1
-        self.best = look.score(seen)
-    end
-    self.answer, self.counted = s:answer(), s.kind.counted or self.counted
-end
-
 ---Takes an event of a strategy's run.
 ---@param event MachineEvent
 ---@param s ponder.strategy.Run
@@ -72,8 +62,12 @@ function Progress:take(event, s)
     local own = on[event.name]
     if own then
         own(self, event)
-    else
-        read_machine(self, s)
+    else -- the machine has made a step
+        local seen = s:look()
+        if seen.count > 0 then
+            self.thoughts, self.best = seen.count - 1, look.score(seen)
+        end
+        self.answer, self.counted = s:answer(), s.kind.counted or self.counted
     end
     self.budget = s.budget
     self.phase = s.phase

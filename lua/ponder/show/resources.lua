@@ -14,19 +14,15 @@ local MAX_BYTES = 8 * 1024 * 1024
 local TYPE = "application/json"
 local PREFIX = "ponder://runs/"
 
-local function title_of(row)
-    local name = row.name or row.command
-    return row.question and ("%s: %s"):format(name, quote.line(row.question, MAX_TITLE))
-        or row.name or amount.command(row)
-end
-
 local function list(path)
     local found = {}
     local log <close> = reader.open(path)
     if log then
         for row in log:newest(MAX_RUNS) do
             found[#found + 1] = { uri = PREFIX .. row.id, name = "run " .. row.id, mimeType = TYPE,
-                title = title_of(row), description = row.status or log:other(row.id):state() }
+                title = row.question and ("%s: %s"):format(row.name or row.command,
+                    quote.line(row.question, MAX_TITLE)) or row.name or amount.command(row),
+                description = row.status or log:other(row.id):state() }
         end
     end
     return found

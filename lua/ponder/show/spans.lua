@@ -242,25 +242,19 @@ function Spans:call_attributes(call)
     return list
 end
 
--- Failed attempts as events of their call.
-local function events_of(failures)
-    local events = json.array {}
-    for i, failed in ipairs(failures or {}) do
-        events[i] = { timeUnixNano = nanoseconds(failed.at), name = "ponder.attempt_failed",
-            attributes = attributes("ponder.attempt", failed.attempt, "error.type",
-                failed.code, "http.response.status_code", failed.status) }
-    end
-    return #events > 0 and events or nil
-end
-
 function Spans:of_call(call, failures)
     local failed = call.status ~= "ok" and (call.code or call.status or "no_answer") or nil
-    local sent = (call.origin or "live") == "live"
+    local sent, events = (call.origin or "live") == "live", json.array {}
+    for i, one in ipairs(failures or {}) do
+        events[i] = { timeUnixNano = nanoseconds(one.at), name = "ponder.attempt_failed",
+            attributes = attributes("ponder.attempt", one.attempt, "error.type", one.code,
+                "http.response.status_code", one.status) }
+    end
     return self:make { id = self:id("call", call.id), parent = self:parent_of(call),
         name = "chat " .. call.model, kind = sent and CLIENT or INTERNAL,
         started_at = call.asked_at, ended_at = call.answered_at, failed = failed,
         message = call.message, attributes = self:call_attributes(call),
-        events = events_of(failures) }
+        events = events[1] and events }
 end
 
 -------------------------------------------------------------------------------

@@ -97,18 +97,6 @@ end
 local Session = {}
 Session.__index = Session
 
-local function new_session(name, given, s)
-    local self = setmetatable({ name = name, given = given, s = s,
-        style = style.of(2), progress = progress.new(s.kind.name, scheduler.clock) }, Session)
-    local silent = given.quiet or given.jsonl
-    if self.style.live and not silent and not given.verbose then
-        self.view = view.new(io.stderr, self.style, self.progress)
-    elseif not silent then
-        self.says_steps = true
-    end
-    return self
-end
-
 function Session:on_event(event, running)
     self.progress:take(event, running)
     if self.given.jsonl then
@@ -234,7 +222,13 @@ local function run(self, given, operands, arguments)
         ('expected a question: ponder %s "QUESTION"'):format(self.name))
     local _ <close> = limits.cache(given.cache)
     limits.begin(given)
-    local session = new_session(self.name, given, s)
+    local session = setmetatable({ name = self.name, given = given, s = s, style = style.of(2),
+        progress = progress.new(s.kind.name, scheduler.clock) }, Session)
+    local silent = given.quiet or given.jsonl
+    if session.style.live and not silent and not given.verbose then
+        session.view = view.new(io.stderr, session.style, session.progress)
+    end
+    session.says_steps = not silent and not session.view
     return session:show(session:ask(question))
 end
 

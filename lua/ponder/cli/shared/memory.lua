@@ -5,11 +5,6 @@ local host = require "ponder.core.host"
 
 local memory = {}
 
-local function read_limit(path)
-    local file <close> = io.open(path)
-    return file and file:read "n" or math.huge -- "max": no limit
-end
-
 ---The lowest memory limit of our control groups (version 1 or 2) and those above them. In a
 ---container a path may be the one outside, while only our own group is mounted: then its file is at
 ---the root.
@@ -24,7 +19,8 @@ function memory.group_limit(groups, mounted)
         local where = controllers == "" and { mounted, "/memory.max" }
             or controllers == "memory" and { mounted .. "/memory", "/memory.limit_in_bytes" }
         while where and group do
-            least = math.min(least, read_limit(where[1] .. group .. where[2]))
+            local limit <close> = io.open(where[1] .. group .. where[2])
+            least = math.min(least, limit and limit:read "n" or math.huge) -- "max": no limit
             group = group ~= "" and (group:match "^(.*)/" or "") or nil
         end
     end

@@ -20,21 +20,22 @@ local COLUMNS = {
     { "COST", right = true, drop = 1 },
 }
 
-local function row_of(tally, each)
-    local accuracy, interval = "-", "-"
-    if tally.done > 0 then
-        accuracy = tables.score(tally.score / tally.done, tally.binary)
-        if tally.binary then
-            local limits = stats.wilson(math.tointeger(tally.score), tally.done)
-            interval = ("%.0f..%.0f"):format(limits[1] * 100, limits[2] * 100)
-        end
+---The lines of the live table.
+---@param progress ponder.eval.Progress
+function live.lines(progress, style, now)
+    local rows, each = {}, progress.total // #progress.policies
+    for i, tally in ipairs(progress.policies) do
+        local limits = tally.done > 0 and tally.binary
+            and stats.wilson(math.tointeger(tally.score), tally.done)
+        rows[i] = { text.line(tally.name), ("%d/%d"):format(tally.done, each),
+            tostring(tally.running),
+            tables.score(tally.done > 0 and tally.score / tally.done or nil, tally.binary),
+            limits and ("%.0f..%.0f"):format(limits[1] * 100, limits[2] * 100) or "-",
+            amount.cost(tally) }
     end
-    return { text.line(tally.name), ("%d/%d"):format(tally.done, each), tostring(tally.running),
-        accuracy, interval, amount.cost(tally) }
-end
-
--- "120 of 400 runs, 12 running, 3.4 s, about 8 s left"
-local function sum_up(progress, now)
+    local columns, height = style:size()
+    local lines = grid.new(COLUMNS, rows, style):lines(rows)
+    lines = table.move(lines, 1, math.min(#lines, math.max(height - 4, 1)), 1, {})
     local elapsed = now - progress.started
     local facts = { ("%d of %s"):format(progress.done, amount.of(progress.total, "run")),
         progress.running .. " running", amount.seconds(elapsed) }
@@ -42,20 +43,7 @@ local function sum_up(progress, now)
         facts[#facts + 1] = ("about %s left"):format(amount.seconds(
             elapsed / progress.done * (progress.total - progress.done)))
     end
-    return facts
-end
-
----The lines of the live table.
----@param progress ponder.eval.Progress
-function live.lines(progress, style, now)
-    local rows = {}
-    for i, tally in ipairs(progress.policies) do
-        rows[i] = row_of(tally, progress.total // #progress.policies)
-    end
-    local columns, height = style:size()
-    local lines = grid.new(COLUMNS, rows, style):lines(rows)
-    lines = table.move(lines, 1, math.min(#lines, math.max(height - 4, 1)), 1, {})
-    for _, line in ipairs(text.flow(sum_up(progress, now), columns - 2, "", style:mark())) do
+    for _, line in ipairs(text.flow(facts, columns - 2, "", style:mark())) do
         lines[#lines + 1] = line
     end
     return lines

@@ -139,17 +139,6 @@ local function facts_of(log, call, start)
     return facts
 end
 
-local function place_of(call)
-    local words = { calls.purpose(call) }
-    if call.search then
-        words[#words + 1] = ("search %d"):format(call.search)
-    end
-    if words[1] == "" then
-        table.remove(words, 1)
-    end
-    return table.concat(words, ", ")
-end
-
 local function add_request(add, request)
     add("")
     add("REQUEST", "dim")
@@ -234,9 +223,10 @@ function calls.lines(log, call, style)
     for _, line in ipairs(text.flow(facts, style:width(), "  ", style:mark())) do
         add(line)
     end
-    local place = place_of(call)
-    if place ~= "" then
-        add("  for " .. text.line(place))
+    local purpose = calls.purpose(call)
+    if purpose ~= "" or call.search then
+        add("  for " .. text.line(purpose .. (purpose ~= "" and call.search and ", " or "")
+            .. (call.search and ("search %d"):format(call.search) or "")))
     end
     for _, failed in ipairs(call.failures) do
         add(("  attempt %d failed: %s %s%s"):format(failed.attempt, failed.code or "?",

@@ -11,12 +11,6 @@ local trees = {}
 local MAX_TEXT = 2000 -- bytes of a node's text
 local NOTED = { pruned = true, error = true, failed = true }
 
-local function note_of(node)
-    local status = node.status or ""
-    return (NOTED[status] or status:find "^%d+ visits?" or status:find "^cost %-?%d") and status
-        or nil
-end
-
 -- Sets how many nodes are below each item. Nodes come after their parents, so a backward walk has
 -- counted all nodes below a node when it meets it, and can drop the count.
 local function count_below(log, search, items)
@@ -41,8 +35,10 @@ function trees.of(log, search)
     local list, count = {}, log:node_count(search.id)
     local is_large = count > tree.MAX_LINES
     for node in log[is_large and "nodes_by_path" or "nodes"](log, search.id) do
+        local status = node.status or ""
         list[#list + 1] = { id = node.id, parent = node.parent, name = tostring(node.id),
-            score = node.score, best = node.best == 1 or nil, note = note_of(node),
+            score = node.score, best = node.best == 1 or nil, note = (NOTED[status]
+                or status:find "^%d+ visits?" or status:find "^cost %-?%d") and status or nil,
             text = ("#%s %s"):format(node.id, (node.text or ""):sub(1, MAX_TEXT)) }
     end
     local roots, items = tree.grow(list, reader.list(log:edges(search.id)))
@@ -98,16 +94,6 @@ end
 -------------------------------------------------------------------------------
 -- One node
 
-local function path_to(log, node)
-    local ids, seen = {}, {}
-    while node and not seen[node.id] do
-        seen[node.id] = true
-        table.insert(ids, 1, tostring(node.id))
-        node = node.parent ~= nil and log:node(node.search, node.parent) or nil
-    end
-    return table.concat(ids, " > ")
-end
-
 ---The nodes with an id, in all searches or one.
 ---@return table[] nodes
 function trees.find(log, id, only)
@@ -129,7 +115,13 @@ function trees.node_lines(log, node, style)
     facts[#facts + 1] = node.status and text.line(node.status)
     facts[#facts + 1] = node.best == 1 and "on the best path" or nil
     local lines = text.flow(facts, style:width(), "  ", style:mark())
-    lines[#lines + 1] = "  path: " .. text.line(path_to(log, node))
+    local path, seen, above = {}, {}, node
+    while above and not seen[above.id] do
+        seen[above.id] = true
+        table.insert(path, 1, tostring(above.id))
+        above = above.parent ~= nil and log:node(node.search, above.parent) or nil
+    end
+    lines[#lines + 1] = "  path: " .. text.line(table.concat(path, " > "))
     for call in log:calls_of(node.search, node.id) do
         lines[#lines + 1] = ("  call %d: %s, %s"):format(call.id, text.line(calls.purpose(call)),
             text.line(call.provider .. ":" .. call.model))
