@@ -91,15 +91,6 @@ local function split_options(past, text)
     return parts
 end
 
--- Adds options to the arguments; the last one of a name counts.
-local function add_options(past, list, text)
-    for _, part in ipairs(split_options(past, text)) do
-        local flag = "--" .. part.name:gsub("_", "-")
-        table.insert(list, index_for(past, list, flag), flag
-            .. (part.text and "=" .. part.text or ""))
-    end
-end
-
 -- The arguments of the new run.
 local function changed_arguments(past, opts)
     local given = past.run.arguments
@@ -114,7 +105,11 @@ local function changed_arguments(past, opts)
             "--script applies only to runs of a script file")
         list[script_at(list)] = host.absolute(opts.script) or opts.script
     end
-    add_options(past, list, opts.o or "")
+    for _, part in ipairs(split_options(past, opts.o or "")) do -- the last one of a name counts
+        local flag = "--" .. part.name:gsub("_", "-")
+        table.insert(list, index_for(past, list, flag), flag
+            .. (part.text and "=" .. part.text or ""))
+    end
     if opts.prompts then
         cli.refuse_flag("--prompts", prompt.problem(opts.prompts))
         host.set_environment("PONDER_PROMPTS", host.absolute(opts.prompts))

@@ -55,18 +55,6 @@ local function read_figures(client, name)
     return list
 end
 
--- Sets the jobs per second since the earlier figures `before`.
-local function set_rates(list, before, seconds)
-    local known = {}
-    for _, figures in ipairs(before) do
-        known[figures.queue] = figures.totals
-    end
-    for _, figures in ipairs(list) do
-        local was, is = known[figures.queue] or figures.totals, figures.totals
-        figures.rate = (is.done + is.failed - was.done - was.failed) / seconds
-    end
-end
-
 local function span(seconds)
     return seconds and amount.seconds(seconds) or "-"
 end
@@ -115,20 +103,27 @@ end
 local CLEAR = "\27[H\27[2J"
 
 local function show(client, given)
-    local before = read_figures(client, given.queue)
+    local before = {} -- totals by queue
+    for _, figures in ipairs(read_figures(client, given.queue)) do
+        before[figures.queue] = figures.totals
+    end
     local out = style.of(1)
     local live = given.watch or not given.json and terminal.is_terminal(1)
     repeat
         task.sleep(SAMPLE_S)
         local list = read_figures(client, given.queue)
-        set_rates(list, before, SAMPLE_S)
+        for _, figures in ipairs(list) do
+            local is = figures.totals
+            local was = before[figures.queue] or is
+            figures.rate = (is.done + is.failed - was.done - was.failed) / SAMPLE_S
+            before[figures.queue] = is
+        end
         if given.json then
             cli.print_json { queues = json.array(list) }
         else
             io.stdout:write(live and CLEAR or "", draw(list, out), "\n")
         end
         io.stdout:flush()
-        before = list
     until not live
     return 0
 end

@@ -110,10 +110,6 @@ local function measure(root)
     return below
 end
 
-local function score_color(score)
-    return score >= 0.8 and "green" or score >= 0.4 and "yellow" or "red"
-end
-
 -- A line of branches, score, star, text and note, cut to fit.
 local function draw_line(style, columns, prefix, item, hidden)
     local room = columns - text.width(prefix)
@@ -124,7 +120,9 @@ local function draw_line(style, columns, prefix, item, hidden)
     local for_text = math.max(room - text.width(tail), math.min(room, MIN_TEXT))
     local body = text.cut(text.line(item.text), for_text, style:mark())
     tail = text.cut(tail, room - text.width(body), style:mark())
-    return prefix .. style:paint(score, item.score and score_color(item.score))
+    local color = item.score and (item.score >= 0.8 and "green" or item.score >= 0.4 and "yellow"
+        or "red")
+    return prefix .. style:paint(score, color)
         .. style:paint(body, item.best and "bold") .. style:paint(tail, "dim")
 end
 

@@ -75,22 +75,17 @@ local function load_tool(path)
     return value
 end
 
--- Ends the command if one cannot be loaded.
-local function load_tools(words)
+-- The options of ponder.serve.untrusted, from flags. Ends the command if a tool cannot be loaded.
+local function options_of(given)
     local tools = {}
-    for _, word in ipairs(words or {}) do
+    for _, word in ipairs(given.allow_tool or {}) do
         local name, path = word:match "^([%w_.-]+)=(.+)$"
         path = path or word
         name = name or path:match "([^/]+)$":gsub("%.lua$", "")
         tools[name] = cli.need_flag("--allow-tool", load_tool(path))
     end
-    return tools
-end
-
--- The options of ponder.serve.untrusted, from flags.
-local function options_of(given)
     return { models = given.allow_model, directories = given.allow_read, hosts = given.allow_net,
-        tools = load_tools(given.allow_tool), memory_mb = given.max_memory_mb,
+        tools = tools, memory_mb = given.max_memory_mb,
         write = writer(stdout, 1) }
 end
 

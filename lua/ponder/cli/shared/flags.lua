@@ -167,18 +167,6 @@ for _, section in ipairs(SECTIONS) do
     end
 end
 
--- The names of a section that have a rule.
-local function names_of(section, rules, by_group)
-    local names = {}
-    for i = 2, #section do
-        local group = section[i]:match "^@(.*)"
-        for _, name in ipairs(group and by_group[group] or { section[i] }) do
-            names[#names + 1] = rules[name] and name or nil
-        end
-    end
-    return names
-end
-
 ---The flags of a strategy's options.
 ---@param own table<string, ArgumentRule> flags that are not options
 ---@return table<string, ArgumentRule> rules
@@ -197,7 +185,13 @@ function flags.of(list, own)
     options.merge(options.merge(rules, BUDGET), own)
     local sections = {}
     for _, section in ipairs(SECTIONS) do
-        local names = names_of(section, rules, by_group)
+        local names = {}
+        for i = 2, #section do
+            local group = section[i]:match "^@(.*)"
+            for _, name in ipairs(group and by_group[group] or { section[i] }) do
+                names[#names + 1] = rules[name] and name or nil
+            end
+        end
         sections[#sections + 1] = names[1] and { title = section[1], names = names }
     end
     return rules, sections

@@ -137,21 +137,15 @@ function cli.help(columns)
     return concat(parts, "\n\n")
 end
 
--- Fills a text; inserts examples after the synopsis, its first paragraph.
-local function with_examples(name, about, columns)
-    local examples = { "Examples:" }
+---The text of a command's --help, for standard output.
+function cli.usage_of(name, command)
+    local columns, examples = args.columns(), { "Examples:" }
     for i, line in ipairs(require("ponder.cli.shared.examples")[name] or {}) do
         examples[i + 1] = "  ponder " .. line
     end
-    local synopsis, rest = match(about, "^(.-)\n\n(.*)$")
-    return concat({ synopsis or about, examples[2] and concat(examples, "\n"),
-        rest and args.fill(rest, columns) }, "\n\n")
-end
-
----The text of a command's --help, for standard output.
-function cli.usage_of(name, command)
-    local columns = args.columns()
-    return args.usage(with_examples(name, command.about, columns), command.rules or {},
+    local synopsis, rest = match(command.about, "^(.-)\n\n(.*)$")
+    return args.usage(concat({ synopsis or command.about, examples[2] and concat(examples, "\n"),
+        rest and args.fill(rest, columns) }, "\n\n"), command.rules or {},
         sections_of(name, command), columns)
 end
 

@@ -51,6 +51,7 @@ local function xml(value)
     return (text.safe(as_text(value)):gsub("[%z\1-\8\11-\31\127]", ""):gsub('[&<>"\n]', ESCAPES))
 end
 
+-- Adds the lines of a record; returns how many failures it is.
 local function test_case(lines, policy, record)
     lines[#lines + 1] = ('    <testcase classname="%s" name="%s" time="%.6f">'):format(xml(policy),
         xml(record.epoch > 1 and ("%s #%d"):format(record.id, record.epoch) or record.id),
@@ -59,12 +60,15 @@ local function test_case(lines, policy, record)
     if record.outcome == "failed" then
         lines[#lines + 1] = ('      <error type="%s" message="%s"/>'):format(xml(record.code),
             xml(message))
-    elseif record.outcome ~= "right" and not (record.outcome == "stopped"
-        and (record.score or 0) >= 1) then
+    end
+    local is_failure = record.outcome ~= "failed" and record.outcome ~= "right"
+        and not (record.outcome == "stopped" and (record.score or 0) >= 1)
+    if is_failure then
         lines[#lines + 1] = ('      <failure type="%s" message="%s">%s</failure>'):format(
             record.outcome, xml(message), xml(record.answer))
     end
     lines[#lines + 1] = "    </testcase>"
+    return is_failure and 1 or 0
 end
 
 local function add_suite(lines, name, cases, tests, failures, errors, seconds)
@@ -74,42 +78,31 @@ local function add_suite(lines, name, cases, tests, failures, errors, seconds)
     lines[#lines + 1] = "  </testsuite>"
 end
 
-local function suite_of_policy(lines, policy, records)
-    local cases, tests, failures = {}, 0, 0
-    for _, record in ipairs(records) do
-        if record.policy == policy.name then
-            tests = tests + 1
-            test_case(cases, policy.name, record)
-        end
-    end
-    for _, line in ipairs(cases) do
-        failures = failures + (line:find "^      <failure" and 1 or 0)
-    end
-    add_suite(lines, policy.name, cases, tests, failures, policy.outcomes.failed,
-        policy.seconds and policy.seconds.total or 0)
-end
-
-local function suite_of_thresholds(lines, thresholds)
-    local missed, cases = 0, {}
-    for i, one in ipairs(thresholds) do
-        missed = missed + (one.met and 0 or 1)
-        cases[i] = ('    <testcase classname="thresholds" name="%s">%s</testcase>'):format(
-            xml(one.text), one.met and "" or ('<failure type="threshold" message="%s"/>'):format(
-            one.value and "it is " .. as_text(one.value) or "not measured"))
-    end
-    add_suite(lines, "thresholds", cases, #thresholds, missed, 0, 0)
-end
-
 ---JUnit XML: a suite per policy with a case per record, and a suite of thresholds.
 ---@param result ponder.eval.Result with `thresholds`, what ponder.judge.eval.threshold found
 function formats.junit(result)
     local lines = { '<?xml version="1.0" encoding="UTF-8"?>',
         ('<testsuites name="%s">'):format(xml(result.meta.name)) }
     for _, policy in ipairs(result.policies) do
-        suite_of_policy(lines, policy, result.records)
+        local cases, tests, failures = {}, 0, 0
+        for _, record in ipairs(result.records) do
+            if record.policy == policy.name then
+                tests = tests + 1
+                failures = failures + test_case(cases, policy.name, record)
+            end
+        end
+        add_suite(lines, policy.name, cases, tests, failures, policy.outcomes.failed,
+            policy.seconds and policy.seconds.total or 0)
     end
-    if result.thresholds[1] then
-        suite_of_thresholds(lines, result.thresholds)
+    local missed, cases = 0, {}
+    for i, one in ipairs(result.thresholds) do
+        missed = missed + (one.met and 0 or 1)
+        cases[i] = ('    <testcase classname="thresholds" name="%s">%s</testcase>'):format(
+            xml(one.text), one.met and "" or ('<failure type="threshold" message="%s"/>'):format(
+            one.value and "it is " .. as_text(one.value) or "not measured"))
+    end
+    if cases[1] then
+        add_suite(lines, "thresholds", cases, #cases, missed, 0, 0)
     end
     lines[#lines + 1] = "</testsuites>"
     return table.concat(lines, "\n") .. "\n"

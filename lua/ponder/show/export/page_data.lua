@@ -70,34 +70,20 @@ end
 -------------------------------------------------------------------------------
 -- Requests and replies
 
--- The fields of a request besides its messages and model, as JSON.
-local function parameters_of(request)
-    local rest = {}
-    for key, value in pairs(type(request) == "table" and request or {}) do
-        if key ~= "messages" and key ~= "system" and key ~= "model" then
-            rest[key] = value
-        end
-    end
-    return next(rest) ~= nil and json.encode(rest) or nil
-end
-
-local function reply_samples(reply, texts)
-    local samples = json.array()
-    for i, sample in ipairs(type(reply) == "table" and reply.samples or {}) do
-        local reasoning = as_text(sample.reasoning)
-        samples[i] = { text = texts:add(as_text(sample.text) or ""),
-            finish = as_text(sample.finish_reason), tools = as_text(sample.tool_calls),
-            reasoning = reasoning and texts:add(reasoning) }
-    end
-    return samples
-end
-
 local function call_of(row, texts, failed)
     local call = options.pick(row, CALL)
     call.prompt = messages.prompt(row.request, function(text) return texts:add(text) end)
-    call.parameters = parameters_of(row.request)
-    call.reply, call.failed = reply_samples(row.reply, texts), failed
-    call.metadata = as_text(row.metadata)
+    local rest = type(row.request) == "table" and options.merge({}, row.request) or {}
+    rest.messages, rest.system, rest.model = nil, nil, nil
+    call.parameters = next(rest) ~= nil and json.encode(rest) or nil
+    call.reply = json.array()
+    for i, sample in ipairs(type(row.reply) == "table" and row.reply.samples or {}) do
+        local reasoning = as_text(sample.reasoning)
+        call.reply[i] = { text = texts:add(as_text(sample.text) or ""),
+            finish = as_text(sample.finish_reason), tools = as_text(sample.tool_calls),
+            reasoning = reasoning and texts:add(reasoning) }
+    end
+    call.failed, call.metadata = failed, as_text(row.metadata)
     return call
 end
 

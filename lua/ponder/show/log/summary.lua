@@ -153,14 +153,6 @@ local function settings_of(run)
     return table.concat(parts, ", ")
 end
 
-local function labels_of(run)
-    local parts = {}
-    for i, name in ipairs(options.names(run.labels or {})) do
-        parts[i] = ("%s=%s"):format(name, tostring(run.labels[name]))
-    end
-    return parts[1] and table.concat(parts, ", ")
-end
-
 local function models_table(totals, style)
     local rows = {}
     for i, model in ipairs(totals.models) do
@@ -227,7 +219,11 @@ function summary.lines(log, style)
     end
     add("run", amount.command(run))
     add("name", run.name)
-    add("labels", labels_of(run))
+    local labels = {}
+    for i, name in ipairs(options.names(run.labels or {})) do
+        labels[i] = ("%s=%s"):format(name, tostring(run.labels[name]))
+    end
+    add("labels", labels[1] and table.concat(labels, ", "))
     add("request", run.parent and log:question(), nil, style.is_terminal and MAX_LINES or nil)
     add("within", run.parent and ("run %d"):format(run.parent))
     add("directory", run.directory)

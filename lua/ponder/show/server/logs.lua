@@ -52,15 +52,6 @@ function logs.new(names, absolute)
     return self, nil, first
 end
 
--- Size and time of each file in a directory, by name.
-local function files_of(directory)
-    local by_name = {}
-    for _, file in ipairs(directories.files(directory) or {}) do
-        by_name[file.name] = ("%d %.6f"):format(file.bytes, file.modified_at)
-    end
-    return by_name
-end
-
 local function stamp_of(by_name, name)
     return by_name[name] and ("%s %s"):format(by_name[name], by_name[name .. "-wal"] or "")
 end
@@ -68,9 +59,12 @@ end
 ---The logs as they are now.
 ---@return ponder.show.server.Log[]
 function Logs:list()
-    local list, files = {}, {}
+    local list, files = {}, {} -- size and time of each file, by directory and name
     for _, directory in ipairs(self.directories) do
-        files[directory] = files_of(directory)
+        files[directory] = {}
+        for _, file in ipairs(directories.files(directory) or {}) do
+            files[directory][file.name] = ("%d %.6f"):format(file.bytes, file.modified_at)
+        end
     end
     for _, log in ipairs(self.named or {}) do
         local directory, name = split(log.path)
