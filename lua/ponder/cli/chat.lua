@@ -23,10 +23,9 @@ local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
 local verbose = require "ponder.model.verbose"
 
--- Flags to options of the call.
-local CALL = { system = "system", temperature = "temperature",
-    max_output_tokens = "max_output_tokens", seed = "seed",
-    reasoning_effort = "reasoning_effort", timeout_ms = "timeout_ms" }
+-- Flags that are options of the call.
+local CALL = { "system", "temperature", "max_output_tokens", "seed", "reasoning_effort",
+    "timeout_ms" }
 
 local chat = cli.command({}, {
     { title = "Prompt",
@@ -157,10 +156,8 @@ end
 
 -- The options of the call.
 local function call_of(opts, m, conversation, question)
-    local call = { messages = conversation.messages or {} }
-    for flag, option in pairs(CALL) do
-        call[option] = opts[flag]
-    end
+    local call = options.pick(opts, CALL)
+    call.messages = conversation.messages or {}
     call.system = call.system or conversation.system
     if opts.schema then
         local text = cli.expect_flag("--schema", files.read(opts.schema, "data"))

@@ -271,6 +271,19 @@ local function try(kind, path)
         .. (names_model and "" or " (ponder init model writes model.lua)")
 end
 
+-- Writes a new file, or to standard output; `words`: those of the command before the file.
+local function write_new(path, text, words, try_it)
+    if path == "-" then
+        io.stdout:write(text)
+        return 0
+    end
+    cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
+        .. "ponder init %s FILE"):format(path, words), "EXISTS")
+    cli.need(private.write(path, text, true))
+    print(("wrote %s; try: %s"):format(path, try_it))
+    return 0
+end
+
 -- Writes the evaluation of another tool's file.
 local function convert(from, path)
     path = path or "eval.lua"
@@ -282,15 +295,7 @@ local function convert(from, path)
     for _, note in ipairs(notes) do
         io.stderr:write("ponder init: ", quote.terminal(note), "\n")
     end
-    if path == "-" then
-        io.stdout:write(lua)
-        return 0
-    end
-    cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
-        .. "ponder init --from %s FILE"):format(path, from), "EXISTS")
-    cli.need(private.write(path, lua, true))
-    print(("wrote %s; try: ponder eval %s"):format(path, path))
-    return 0
+    return write_new(path, lua, "--from " .. from, "ponder eval " .. path)
 end
 
 function init.run(given, operands)
@@ -307,17 +312,8 @@ function init.run(given, operands)
         path = cli.need(name.config_path(os.getenv), "$HOME is not set: name a file")
         cli.need(private.make_directory(path:match "^(.*)/"))
     end
-    local shown = path:gsub("%%", "%%%%")
-    if path == "-" then
-        shown = kind .. ".lua"
-        io.stdout:write((KINDS[kind]:format(shown, shown, shown)))
-        return 0
-    end
-    cli.need(not exists(path), ("%s already exists, and is not changed; to write another file: "
-        .. "ponder init %s FILE"):format(path, kind), "EXISTS")
-    cli.need(private.write(path, KINDS[kind]:format(shown, shown, shown), true))
-    print(("wrote %s; try: %s"):format(path, try(kind, path)))
-    return 0
+    local shown = path == "-" and kind .. ".lua" or path:gsub("%%", "%%%%")
+    return write_new(path, KINDS[kind]:format(shown, shown, shown), kind, try(kind, path))
 end
 
 return init

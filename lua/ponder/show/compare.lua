@@ -120,29 +120,22 @@ local function calls_of(log, ids)
     return list
 end
 
--- Merges the sorted requests of both logs, so that neither is held in memory.
 local function compare_calls(log_a, log_b)
-    local a, b, same = {}, {}, 0
-    local next_a = log_a:requests()
-    local next_b = log_b:requests()
-    local request_a, count_a = next_a()
-    local request_b, count_b = next_b()
-    while request_a or request_b do
-        local is_a = request_a and (not request_b or request_a <= request_b)
-        local is_b = request_b and (not request_a or request_b <= request_a)
-        local times_a, times_b = is_a and count_a or 0, is_b and count_b or 0
-        same = same + math.min(times_a, times_b)
-        if times_a > times_b then
-            add_surplus(a, log_a, request_a, times_b)
-        elseif times_b > times_a then
-            add_surplus(b, log_b, request_b, times_a)
+    local a, b, same, others = {}, {}, 0, {}
+    for request, count in log_b:requests() do
+        others[request] = count
+    end
+    for request, count in log_a:requests() do
+        local other = others[request] or 0
+        same, others[request] = same + math.min(count, other), nil
+        if count > other then
+            add_surplus(a, log_a, request, other)
+        elseif other > count then
+            add_surplus(b, log_b, request, count)
         end
-        if is_a then
-            request_a, count_a = next_a()
-        end
-        if is_b then
-            request_b, count_b = next_b()
-        end
+    end
+    for request in pairs(others) do
+        add_surplus(b, log_b, request, 0)
     end
     return { same = same, only_a = calls_of(log_a, a), only_b = calls_of(log_b, b),
         only_a_count = #a, only_b_count = #b }
