@@ -28,21 +28,17 @@ function file.exists(path)
     return private.about(path, true) ~= nil
 end
 
--- Passes on what a call returned, unless a stop of the run ended it.
-local function unless_stopped(value, ...)
-    if value == nil then
-        core.raise_stop()
-    end
-    return value, ...
-end
-
 ---Calls a function that opens or reads a file and may wait; raises a stop of the run that ends the
 ---wait, or that came before.
 ---@param f function returns nil if it fails
 ---@return any value what `f` returned
 function file.await(f, ...)
     core.raise_stop()
-    return unless_stopped(f(...))
+    local results = table.pack(f(...))
+    if results[1] == nil then
+        core.raise_stop()
+    end
+    return table.unpack(results, 1, results.n)
 end
 
 ---The text of a file.

@@ -9,9 +9,11 @@
 
 local builtin = require "ponder.base.builtin"
 local compile = require("ponder.base.file").compile
-local pick = require("ponder.base.options").pick
+local options = require "ponder.base.options"
 
 local pure = {}
+
+local merge, pick = options.merge, options.pick
 
 -- Locals, since a script may replace functions of Lua's library.
 local create, resume = coroutine.create, coroutine.resume
@@ -40,14 +42,6 @@ local LIBRARIES = {
 
 local MODULES = { ["ponder.quote"] = true, ["ponder.template"] = true }
 
-local function copy_all(from)
-    local fields = {}
-    for name, value in pairs(from) do
-        fields[name] = value
-    end
-    return fields
-end
-
 local ORIGINALS = pick(_G, BASIC)
 for library, names in pairs(LIBRARIES) do
     ORIGINALS[library] = pick(_G[library], names)
@@ -57,12 +51,12 @@ end
 local function pure_require(name)
     local prompts = type(name) == "string" and name:match("^prompts%.([%a_]+)$")
     if prompts then
-        return copy_all(builtin.prompts(prompts))
+        return merge({}, builtin.prompts(prompts))
     elseif not MODULES[name] then
         error(("module %s is not available here; ponder.quote, ponder.template and the built-in "
             .. "prompts (prompts.tot) are"):format(tostring(name)), 2)
     end
-    return copy_all(require(name))
+    return merge({}, require(name))
 end
 
 -- setmetatable and getmetatable, limited to metatables that the file itself has set. __gc is
@@ -101,7 +95,7 @@ end
 function pure.environment()
     local env = pick(ORIGINALS, BASIC)
     for library in pairs(LIBRARIES) do
-        env[library] = copy_all(ORIGINALS[library])
+        env[library] = merge({}, ORIGINALS[library])
     end
     env.setmetatable, env.getmetatable = guarded_metatables()
     env.require, env.xpcall = pure_require, pure_xpcall

@@ -197,9 +197,9 @@ end
 -- Returns the failed attempts of a call.
 local function failures_of(db, run, id)
     local failures = {}
-    for _, status, code, message in db:rows("SELECT attempt, status, code, message FROM attempts "
-        .. "WHERE run = ? AND call = ?", run, id) do
-        failures[#failures + 1] = { status = status, code = code, message = message }
+    for row in db:columns("SELECT status, code, message FROM attempts WHERE run = ? AND call = ?",
+        run, id) do
+        failures[#failures + 1] = row
     end
     return failures
 end

@@ -217,6 +217,13 @@ function Recording:advance()
     self.next = nil
 end
 
+local NAME = {
+    call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls "
+        .. "WHERE run = ? AND id = ?",
+    effect = "SELECT kind || ' ' || name FROM effects WHERE run = ? AND id = ?",
+    run = "SELECT 'run ' || coalesce(name, id) FROM runs WHERE parent = ? AND id = ?",
+}
+
 ---Counts the answers on the tape that were left unused.
 ---@return integer left
 ---@return string? first label of the first one
@@ -234,7 +241,7 @@ function Recording:left()
             left, first = left + 1, first or known
         end
     end
-    return left, first and self:label(first)
+    return left, first and self.db:row(NAME[first.kind], self.run, first.id) or nil
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -348,18 +355,6 @@ function recording.new(db, run, how)
         set_times(self)
     end
     return self
-end
-
-local NAME = {
-    call = "SELECT 'call ' || id || ' to ' || provider || ':' || model FROM calls "
-        .. "WHERE run = ? AND id = ?",
-    effect = "SELECT kind || ' ' || name FROM effects WHERE run = ? AND id = ?",
-    run = "SELECT 'run ' || coalesce(name, id) FROM runs WHERE parent = ? AND id = ?",
-}
-
---- Returns a short description of a recorded operation.
-function Recording:label(answered)
-    return (self.db:row(NAME[answered.kind], self.run, answered.id))
 end
 
 ---Returns the recording of an inner run.

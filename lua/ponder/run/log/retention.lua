@@ -161,21 +161,6 @@ local OLD = [[(WITH RECURSIVE starts(id) AS (
     SELECT id FROM old UNION ALL SELECT id FROM starts
         WHERE id <> ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE parent = starts.id))]]
 
-local LAST_SEQ = "(SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")"
-
-local function delete_old(tape, keep)
-    local values = { tape.id, keep, tape.clock() - SETTLED_S }
-    for _, name in ipairs { "tape", "readings" } do -- the server's own
-        tape:write(("DELETE FROM %s WHERE run = ?1 AND seq <= %s"):format(name, LAST_SEQ),
-            table.unpack(values))
-    end
-    for i = #schema.TABLES, 1, -1 do -- runs, which the others refer to, last
-        local name = schema.TABLES[i]
-        tape:write(("DELETE FROM %s WHERE %s IN %s"):format(name, name == "runs" and "id" or "run",
-            OLD), table.unpack(values))
-    end
-end
-
 ---Counts the end of a request; deletes old ones when enough have ended.
 ---@param root ponder.log.Tape of the server
 function retention.note_end(root)
@@ -184,9 +169,20 @@ function retention.note_end(root)
         return
     end
     root.ended_within = (root.ended_within or 0) + 1
-    if root.ended_within > keep // 10 then
-        root.ended_within = 0
-        delete_old(root, keep)
+    if root.ended_within <= keep // 10 then
+        return
+    end
+    root.ended_within = 0
+    local function delete(from, where)
+        root:write(("DELETE FROM %s WHERE %s"):format(from, where), root.id, keep,
+            root.clock() - SETTLED_S)
+    end
+    for _, name in ipairs { "tape", "readings" } do -- the server's own
+        delete(name, "run = ?1 AND seq <= (SELECT max(seq) FROM tape WHERE run IN " .. OLD .. ")")
+    end
+    for i = #schema.TABLES, 1, -1 do -- runs, which the others refer to, last
+        local name = schema.TABLES[i]
+        delete(name, (name == "runs" and "id" or "run") .. " IN " .. OLD)
     end
 end
 

@@ -27,44 +27,7 @@ local url = {}
 local FORMS = "redis://[user:password@]host[:port][/db], rediss://... or redis+unix:///path?db=N"
 local FIELDS = { db = true, password_file = true, ca_file = true, timeout = true }
 
--- Parses "a=1&b=2"; nil and a message for an unknown field.
-local function fields_of(query)
-    local fields = {}
-    for name, value in query:gmatch "([^&=]+)=?([^&]*)" do
-        if not FIELDS[name] then
-            return nil, ("the Redis URL has ?%s=; it may have db, password_file, ca_file and "
-                .. "timeout"):format(name)
-        end
-        fields[name] = quote.percent_decode(value)
-    end
-    return fields
-end
-
 local SCHEME = { redis = "http", rediss = "https", ["redis+unix"] = "http", unix = "http" }
-
--- Parses host and port.
-local function set_address(place, scheme, address)
-    local host, port = address:match "^(%[[%x:.]+%]):?(%d*)$"
-    if not host then
-        host, port = address:match "^([%w._~%%-]+):?(%d*)$"
-    end
-    local number = host and (port == "" and 6379 or tonumber(port))
-    if not host or number < 1 or number > 65535 then
-        return nil, "the Redis URL must be " .. FORMS
-    end
-    place.base_url = ("%s://%s:%d"):format(SCHEME[scheme], host, number)
-    place.at = ("%s://%s:%d"):format(scheme, host, number)
-    return place
-end
-
-local function set_db(place, text)
-    place.db = math.tointeger(text == "" and 0 or tonumber(text))
-    if not place.db or place.db < 0 then
-        return nil, "the Redis URL must name its database with a number, as in /0"
-    end
-    place.name = ("%s%s%d"):format(place.at, place.socket_path and "?db=" or "/", place.db)
-    return place
-end
 
 local function parse(text)
     local scheme, rest, query = text:match "^([%a+]+)://([^?#]*)%??([^#]*)$"
@@ -74,9 +37,13 @@ local function parse(text)
     if not SCHEME[scheme] then
         return nil, "the Redis URL must be " .. FORMS
     end
-    local fields, problem = fields_of(query)
-    if not fields then
-        return nil, problem
+    local fields = {}
+    for name, value in query:gmatch "([^&=]+)=?([^&]*)" do
+        if not FIELDS[name] then
+            return nil, ("the Redis URL has ?%s=; it may have db, password_file, ca_file and "
+                .. "timeout"):format(name)
+        end
+        fields[name] = quote.percent_decode(value)
     end
     local place = { ca_file = fields.ca_file, password_file = fields.password_file }
     if fields.timeout then
@@ -90,19 +57,32 @@ local function parse(text)
         place.user = user ~= "" and quote.percent_decode(user) or nil
         place.password = password ~= "" and quote.percent_decode(password) or nil
     end
+    local db, separator = fields.db or "", "?db="
     if scheme:find "unix" then
         if host ~= "" or path == "" then
             return nil, "the Redis URL must name a socket by its absolute path: redis+unix:///path"
         end
         place.socket_path, place.base_url = quote.percent_decode(path), "http://localhost"
         place.at = "redis+unix://" .. path
-        return set_db(place, fields.db or "")
+    else
+        local name, port = host:match "^(%[[%x:.]+%]):?(%d*)$"
+        if not name then
+            name, port = host:match "^([%w._~%%-]+):?(%d*)$"
+        end
+        local number = name and (port == "" and 6379 or tonumber(port))
+        if not name or number < 1 or number > 65535 then
+            return nil, "the Redis URL must be " .. FORMS
+        end
+        place.base_url = ("%s://%s:%d"):format(SCHEME[scheme], name, number)
+        place.at = ("%s://%s:%d"):format(scheme, name, number)
+        db, separator = fields.db or path:sub(2), "/"
     end
-    local ok, message = set_address(place, scheme, host)
-    if not ok then
-        return nil, message
+    place.db = math.tointeger(db == "" and 0 or tonumber(db))
+    if not place.db or place.db < 0 then
+        return nil, "the Redis URL must name its database with a number, as in /0"
     end
-    return set_db(place, fields.db or path:sub(2))
+    place.name = place.at .. separator .. place.db
+    return place
 end
 
 ---@param text string? nil: $PONDER_REDIS_URL
