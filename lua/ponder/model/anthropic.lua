@@ -162,46 +162,28 @@ local function build_thinking(effort, version, max_tokens, tokens)
     return { type = "enabled", budget_tokens = budget }, nil, max_tokens + budget
 end
 
--- max_tokens is required; the default leaves room for a long answer within the model's limit.
-local function default_max_tokens(version)
-    if version > 4.95 then return 16384 end
-    return version > 3.4 and 8192 or 4096
-end
-
-local function build_tools(tools)
-    local out = {}
-    for i, tool in ipairs(tools) do
-        out[i] = tool.type and tool or { name = tool.name, description = tool.description,
-            input_schema = tool.parameters or schema.NO_ARGUMENTS }
-    end
-    return out
-end
-
 local CHOICES = { auto = "auto", required = "any", any = "any", none = "none" }
-
-local function build_tool_choice(choice)
-    if type(choice) == "table" then
-        return choice.type and choice or { type = "tool", name = choice.name }
-    end
-    return CHOICES[choice] and { type = CHOICES[choice] } or { type = "tool", name = choice }
-end
-
--- A schema is enforced since 4.5 (Opus: 4.1); else the prompt asks for JSON.
-local function enforces_schema(call, version)
-    return call.format and call.format.schema ~= nil and version > 4.05
-end
 
 function anthropic.build(call)
     local its = call.options
     local _, version = anthropic.version_of(call.model)
     version = version or 4
-    local max_tokens = its.max_output_tokens or default_max_tokens(version)
+    -- max_tokens is required: the default leaves room for a long answer within the model's limit.
+    local max_tokens = its.max_output_tokens
+        or version > 4.95 and 16384 or version > 3.4 and 8192 or 4096
     local thinking, effort, with_budget =
         build_thinking(its.reasoning_effort, version, max_tokens, its.reasoning_tokens)
     local messages, system = build_messages(call)
-    local enforced = enforces_schema(call, version)
+    -- A schema is enforced since 4.5 (Opus: 4.1); else the prompt asks for JSON.
+    local enforced = call.format and call.format.schema ~= nil and version > 4.05
     if call.format and not enforced then system[#system + 1] = schema.instruction(call.format) end
-    local stop = its.stop
+    local stop, choice = its.stop, its.tool_choice
+    if type(choice) ~= "table" then
+        choice = choice and (CHOICES[choice] and { type = CHOICES[choice] }
+            or { type = "tool", name = choice })
+    elseif not choice.type then
+        choice = { type = "tool", name = choice.name }
+    end
     return {
         model = call.model,
         messages = messages,
@@ -217,8 +199,10 @@ function anthropic.build(call)
             format = enforced and { type = "json_schema",
                 schema = schema.closed(call.format.schema) } or nil,
         } or nil,
-        tools = its.tools and build_tools(its.tools),
-        tool_choice = its.tool_choice and build_tool_choice(its.tool_choice),
+        tools = its.tools and schema.tools(its.tools, function(one, parameters)
+            return { name = one.name, description = one.description, input_schema = parameters }
+        end),
+        tool_choice = choice,
     }
 end
 

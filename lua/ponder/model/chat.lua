@@ -89,7 +89,9 @@ local function check_messages(messages, level)
     end
 end
 
-local function check_tools(tools, level)
+-- Tools as sent to the model, without `run`.
+local function read_tools(tools, level)
+    local out = {}
     for i, tool in ipairs(tools) do
         if type(tool) ~= "table" or type(tool.name or tool.type) ~= "string" then
             error(("model.chat: opts.tools[%d] must be a table with a name (got %s)"):format(i,
@@ -99,13 +101,6 @@ local function check_tools(tools, level)
         if mistake then
             error(("model.chat: opts.tools[%d].parameters: %s"):format(i, mistake), level)
         end
-    end
-end
-
--- Tools as sent to the model, without `run`.
-local function without_functions(tools)
-    local out = {}
-    for i, tool in ipairs(tools) do
         out[i] = options.merge({}, tool)
         out[i].run, out[i].parameters = nil, schema.with_lists(tool.parameters)
     end
@@ -140,7 +135,7 @@ local function prepare(model, opts, level)
     for option, value in pairs(model.defaults) do
         if all[option] == nil then all[option] = value end
     end
-    if all.tools then check_tools(all.tools, level + 1) end
+    if all.tools then all.tools = read_tools(all.tools, level + 1) end
     local format, message
     if all.response_format then format, message = schema.format(all.response_format) end
     if all.returns ~= nil then
@@ -163,7 +158,6 @@ local function prepare(model, opts, level)
     if type(all.stop) == "table" and #all.stop == 0 then all.stop = nil end -- not {}, an object
     if all.tools and #all.tools == 0 then all.tools, all.tool_choice = nil, nil end
     local kept, dropped, split = params.apply(model.target, all, SENT)
-    kept.tools = kept.tools and without_functions(kept.tools)
     return { all = all, kept = kept, dropped = dropped, split = split, format = format,
         n = all.n or 1, first = all.sample or 1,
         system = mark and { options.merge({ type = "text", text = all.system }, mark) }
@@ -397,17 +391,13 @@ end
 
 ---------------------------------------------------------------------------------------------------
 
-local function can_prefill(target)
-    local prefills, row = target.provider.prefills, target.provider.row
-    return target.provider.call ~= nil or row and row.prefill ~= nil
-        or prefills and prefills(target)
-end
-
 --- See ponder.model.Model.chat.
 ---@param level integer the error level: 1 is this function
 function chat.run(model, opts, level)
     local plan, target = prepare(model, opts, level + 1), model.target
-    if plan.all.prefill and not can_prefill(target) then
+    local row, prefills = target.provider.row, target.provider.prefills
+    if plan.all.prefill and not (target.provider.call or row and row.prefill
+        or prefills and prefills(target)) then
         return nil, target.label .. " cannot continue a reply (prefill); nothing was sent",
             "UNSUPPORTED"
     end

@@ -153,8 +153,6 @@ function Client:resolve(text, opts)
     return provider, model, overlay(opts, extra), settings
 end
 
-local function host_of(url) return (url:match("^(%a+://[^/?#]+)")) end
-
 -- All models of a host share the in-flight limit, set by the last model opened with one.
 local function limit_host(self, host, url, opts)
     local max = opts.concurrency or host.max or IN_FLIGHT
@@ -286,7 +284,7 @@ end
 function Client:connect(target, opts)
     target.url = name.join(target.base_url, target.provider.path)
     target.other_url = target.other_url and name.join(target.other_url, target.provider.path)
-    local at = host_of(target.url)
+    local at = target.url:match "^%a+://[^/?#]+"
     self.hosts[at] = self.hosts[at] or {}
     target.host = self.hosts[at]
     limit_host(self, target.host, target.url, opts)

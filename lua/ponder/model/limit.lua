@@ -22,10 +22,6 @@ local MAX_RESET_MS = 60000 -- later resets are ignored: the server may answer 42
 local Bucket = {}
 Bucket.__index = Bucket
 
-local function new_bucket(per_minute, now_ms)
-    return setmetatable({ capacity = per_minute, level = per_minute, at = now_ms }, Bucket)
-end
-
 function Bucket:refill(now_ms)
     local gained = (now_ms - self.at) * self.capacity / MINUTE_MS
     self.level = math.min(self.capacity, self.level + math.max(0, gained))
@@ -110,7 +106,8 @@ function Gate:configure(requests_per_minute, tokens_per_minute, now_ms)
     for cost, per_minute in pairs { requests = requests_per_minute, tokens = tokens_per_minute } do
         local bucket = self.buckets[cost]
         if not bucket or bucket.capacity ~= per_minute then
-            self.buckets[cost] = new_bucket(per_minute, now_ms)
+            self.buckets[cost] = setmetatable({ capacity = per_minute,
+                level = per_minute, at = now_ms }, Bucket)
         end
     end
 end

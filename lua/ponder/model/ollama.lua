@@ -106,7 +106,7 @@ function ollama.build(call)
         format = call.format and (call.format.schema or "json"),
         logprobs = logprobs and true or nil,
         top_logprobs = type(logprobs) == "number" and logprobs or nil,
-        tools = options.tools and schema.functions(options.tools),
+        tools = options.tools and schema.tools(options.tools, schema.as_function),
     }
 end
 

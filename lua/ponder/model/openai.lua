@@ -106,18 +106,6 @@ local function build_messages(call, row)
     return messages
 end
 
-local function build_tool_choice(choice)
-    if type(choice) == "table" and choice.name then
-        return { type = "function", ["function"] = { name = choice.name } }
-    end
-    return choice
-end
-
-local function build_format(format)
-    local named = schema.named(format)
-    return named and { type = "json_schema", json_schema = named } or { type = "json_object" }
-end
-
 -- Options with the same name and meaning in the API.
 local SAME = { temperature = true, top_p = true, top_k = true, min_p = true, stop = true,
     seed = true, frequency_penalty = true, presence_penalty = true, max_completion_tokens = true,
@@ -137,7 +125,9 @@ function openai.build(call)
     body.max_tokens = options.max_output_tokens
     if call.n > 1 then body.n = call.n end
     if call.format then
-        body.response_format = build_format(row.json_only and NONE or call.format)
+        local named = not row.json_only and schema.named(call.format) or nil
+        body.response_format = named and { type = "json_schema", json_schema = named }
+            or { type = "json_object" }
     end
     if options.logprobs then
         body.logprobs = true
@@ -145,8 +135,10 @@ function openai.build(call)
     end
     if call.prefill and row.prefill then row.prefill(body, call.prefill) end
     if options.reasoning_tokens then body.reasoning = { max_tokens = options.reasoning_tokens } end
-    body.tools = options.tools and schema.functions(options.tools)
-    body.tool_choice = options.tool_choice and build_tool_choice(options.tool_choice)
+    body.tools = options.tools and schema.tools(options.tools, schema.as_function)
+    local choice = options.tool_choice
+    body.tool_choice = type(choice) == "table" and choice.name
+        and { type = "function", ["function"] = { name = choice.name } } or choice
     return body
 end
 

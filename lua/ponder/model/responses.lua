@@ -68,33 +68,21 @@ local function add_message(items, message)
     end
 end
 
-local function build_tools(tools)
-    local list = {}
-    for i, one in ipairs(tools) do
-        list[i] = one.type and one or { type = "function", name = one.name,
-            description = one.description, strict = one.strict,
-            parameters = one.parameters or schema.NO_ARGUMENTS }
-    end
-    return list
-end
-
-local function build_format(format)
-    local named = schema.named(format)
-    if not named then return { type = "json_object" } end
-    named.type = "json_schema"
-    return named
-end
-
 function responses.build(call)
     local options, items = call.options, {}
     for _, message in ipairs(call.messages) do add_message(items, message) end
     local choice, include = options.tool_choice, { "reasoning.encrypted_content" }
+    local named = call.format and schema.named(call.format)
+    if named then named.type = "json_schema" end
     local body = { model = call.model, input = json.array(items), instructions = call.system,
         max_output_tokens = options.max_output_tokens, temperature = options.temperature,
         top_p = options.top_p, store = false,
         reasoning = options.reasoning_effort and { effort = options.reasoning_effort },
-        text = call.format and { format = build_format(call.format) },
-        tools = options.tools and build_tools(options.tools) }
+        text = call.format and { format = named or { type = "json_object" } },
+        tools = options.tools and schema.tools(options.tools, function(one, parameters)
+            return { type = "function", name = one.name, description = one.description,
+                strict = one.strict, parameters = parameters }
+        end) }
     if options.logprobs then
         include[2] = "message.output_text.logprobs"
         body.top_logprobs = type(options.logprobs) == "number" and options.logprobs or nil

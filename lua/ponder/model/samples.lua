@@ -38,16 +38,6 @@ function samples.within(here, f, ...)
     return scheduler.with_context(FIELD, here, f, ...)
 end
 
--- Whether any of `n` samples, from `first` on, was begun.
-local function is_begun(begun, first, n)
-    for number = first, first + n - 1 do
-        if begun[number] then
-            return true
-        end
-    end
-    return false
-end
-
 ---Numbers a request that begins; see ponder.model.Place.
 ---@return ponder.model.Place? place nil: `cache` is "shared"
 function samples.place(here, request)
@@ -61,8 +51,11 @@ function samples.place(here, request)
     local begun = here.begun[key] or { last = 0 }
     here.begun[key] = begun
     local number = request.sample
-    if is_begun(begun, number, request.n) then
-        number = begun.last + 1
+    for i = number, number + request.n - 1 do
+        if begun[i] then
+            number = begun.last + 1
+            break
+        end
     end
     for i = number, number + request.n - 1 do
         begun[i] = true

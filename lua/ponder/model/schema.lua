@@ -25,17 +25,24 @@ local MAX_KEY_BYTES, MAX_PLACE = 100, 20 -- of a key in a message; keys
 --- The schema of a tool without arguments.
 schema.NO_ARGUMENTS = { type = "object", properties = json.object() }
 
---- The tools of a request in OpenAI's form: `{type = "function", function = {name, description,
---- parameters}}`. A tool with a `type` is already in the provider's form.
-function schema.functions(tools)
+--- The tools of a request in a provider's form. A tool with a `type` is in that form already.
+---@param tools table[]
+---@param form fun(tool: table, parameters: table): table
+---@return table[]
+function schema.tools(tools, form)
     local out = {}
     for i, one in ipairs(tools) do
-        out[i] = one.type and one or { type = "function", ["function"] = {
-            name = one.name, description = one.description, strict = one.strict,
-            parameters = one.parameters or schema.NO_ARGUMENTS,
-        } }
+        out[i] = one.type and one or form(one, one.parameters or schema.NO_ARGUMENTS)
     end
     return out
+end
+
+--- A tool in OpenAI's form, which others have, too.
+---@param one table
+---@param parameters table
+function schema.as_function(one, parameters)
+    return { type = "function", ["function"] = { name = one.name, description = one.description,
+        strict = one.strict, parameters = parameters } }
 end
 
 -- The schemas in a schema, in order, as {schema, field, key}.
