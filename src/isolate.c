@@ -281,16 +281,11 @@ static void enter_limits(const Isolated *p)
 
 /* ---- processes ---- */
 
-static void unmark_environment(void)
-{
-    for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
-        *variable += **variable == ISOLATE_MARK;
-}
-
 static void run_program(const Isolated *p)
 {
     enter_limits(p);
-    unmark_environment();
+    for (char **variable = environ; variable != NULL && *variable != NULL; variable++)
+        *variable += **variable == ISOLATE_MARK;
     execvp(p->program[0], p->program);
     fprintf(stderr, "ponder: cannot start %s: %s\n", p->program[0], strerror(errno));
     _exit(NOT_FOUND);

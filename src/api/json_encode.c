@@ -263,32 +263,22 @@ static void measure(Encoder *e, Frame *f)
 
 /* ---- values ---- */
 
-static void check_nesting(Encoder *e, const void *identity)
+/* Begins the container on top of the stack, which stays there. */
+static void open_frame(Encoder *e, Mark mark)
 {
+    Frame f = {.slot = lua_gettop(e->L), .first_key = e->key_count};
+    f.identity = lua_topointer(e->L, f.slot);
     for (size_t i = 0; i < e->depth; i++)
-        if (e->frames[i].identity == identity)
+        if (e->frames[i].identity == f.identity)
             refuse(e, "cycle");
     if (e->depth == e->max_depth)
         refuse(e, "depth");
-}
-
-static void reserve_frame(Encoder *e)
-{
     luaL_checkstack(e->L, LUA_MINSTACK, "json.encode");
     if (e->depth == e->frame_capacity) {
         size_t used = e->frame_capacity * sizeof(Frame);
         e->frames = grow(e->L, FRAMES, e->frames, used, 2 * used);
         e->frame_capacity *= 2;
     }
-}
-
-/* Begins the container on top of the stack, which stays there. */
-static void open_frame(Encoder *e, Mark mark)
-{
-    Frame f = {.slot = lua_gettop(e->L), .first_key = e->key_count};
-    f.identity = lua_topointer(e->L, f.slot);
-    check_nesting(e, f.identity);
-    reserve_frame(e);
     if (mark == READ_THROUGH)
         measure(e, &f);
     else

@@ -31,18 +31,6 @@ typedef struct Child {
 
 /* ---- messages ---- */
 
-static int push_error(lua_State *L, int error)
-{
-    if (error == EINTR && task_stop_is_due())
-        return task_stop_raise(L);
-    return api_fail(L,
-                    error == EPIPE       ? "the other process has ended"
-                    : error == ETIMEDOUT ? "TIMEOUT"
-                    : error == EMSGSIZE  ? "TOO_LARGE"
-                                         : strerror(error),
-                    NULL);
-}
-
 static int send_message(int fd, const char *text, size_t size, double deadline)
 {
     uint32_t length = (uint32_t)size;
@@ -70,8 +58,15 @@ static int receive_message(lua_State *L, int fd, double deadline, lua_Integer ma
 /* The results of a function that has sent or received something. */
 static int end_message(lua_State *L, int error, bool sent)
 {
+    if (error == EINTR && task_stop_is_due())
+        return task_stop_raise(L);
     if (error != 0)
-        return push_error(L, error);
+        return api_fail(L,
+                        error == EPIPE       ? "the other process has ended"
+                        : error == ETIMEDOUT ? "TIMEOUT"
+                        : error == EMSGSIZE  ? "TOO_LARGE"
+                                             : strerror(error),
+                        NULL);
     if (sent)
         lua_pushboolean(L, 1);
     return 1;

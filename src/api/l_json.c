@@ -134,14 +134,6 @@ static int push_fault(Builder *b, const char *where)
                                                        : "BAD_JSON");
 }
 
-static int push_too_large(lua_State *L, size_t length, lua_Integer max_bytes)
-{
-    const char *message =
-        lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
-                        (LUAI_UACINT)length, (LUAI_UACINT)max_bytes);
-    return api_fail(L, message, "TOO_LARGE");
-}
-
 /* text, max_depth, max_bytes, max_memory_bytes (integers or nil), finite -> as json.decode */
 static int json_decode(lua_State *L)
 {
@@ -153,7 +145,11 @@ static int json_decode(lua_State *L)
     luaL_argcheck(L, max_depth >= 1 && max_depth <= JSON_DEPTH_CEILING, 2, "max_depth");
     Builder b;
     if (length > (lua_Unsigned)max_bytes)
-        return push_too_large(L, length, max_bytes);
+        return api_fail(
+            L,
+            lua_pushfstring(L, "json.decode: the text has %I bytes, more than max_bytes = %I",
+                            (LUAI_UACINT)length, (LUAI_UACINT)max_bytes),
+            "TOO_LARGE");
     bool finite = lua_toboolean(L, 5);
     builder_open(&b, L, text, length, (size_t)max_depth);
     b.finite = finite;

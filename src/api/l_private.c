@@ -23,25 +23,19 @@ static const char *kind_of(mode_t mode)
     return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
 }
 
-static void set_absolute_path(lua_State *L, const char *path)
-{
-    char absolute[PATH_MAX];
-    if (realpath(path, absolute) != NULL)
-        api_set_string(L, "path", absolute);
-}
-
 /* private.about(path, follow) -> {kind=, mode=, uid=, is_own=, links=}, with follow also path=; or
  * nil, message, code */
 static int private_about(lua_State *L)
 {
     const char *path = luaL_checkstring(L, 1);
+    char absolute[PATH_MAX];
     struct stat file;
     bool follow = lua_toboolean(L, 2);
     if (fstatat(AT_FDCWD, path, &file, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
         return api_fail_errno(L, path, errno);
     lua_createtable(L, 0, 6);
-    if (follow)
-        set_absolute_path(L, path);
+    if (follow && realpath(path, absolute) != NULL)
+        api_set_string(L, "path", absolute);
     api_set_string(L, "kind", kind_of(file.st_mode));
     api_set_integer(L, "mode", (lua_Integer)(file.st_mode & PERMISSIONS));
     api_set_integer(L, "uid", (lua_Integer)file.st_uid);

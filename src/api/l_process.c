@@ -43,13 +43,6 @@ static char **to_strings(lua_State *L, int arg)
     return list;
 }
 
-static int push_failure(lua_State *L, const char *program, int error)
-{
-    const char *message = lua_pushfstring(L, "cannot start %s: %s%s", program, strerror(error),
-                                          loop_descriptor_hint(error));
-    return api_fail(L, message, error == ENOENT ? "NOT_FOUND" : "SPAWN");
-}
-
 /* start(arguments, environment, cwd | nil, max_buffered) -> child | nil, message, code */
 static int process_l_start(lua_State *L)
 {
@@ -62,8 +55,12 @@ static int process_l_start(lua_State *L)
     o.environment = to_strings(L, 2);
     luaL_argcheck(L, o.arguments[0] != NULL, 1, "no program");
     box->held = process_start(&o);
-    if (box->held == NULL)
-        return push_failure(L, o.arguments[0], errno);
+    if (box->held == NULL) {
+        int error = errno;
+        const char *message = lua_pushfstring(L, "cannot start %s: %s%s", o.arguments[0],
+                                              strerror(error), loop_descriptor_hint(error));
+        return api_fail(L, message, error == ENOENT ? "NOT_FOUND" : "SPAWN");
+    }
     lua_pushvalue(L, 5); /* the box */
     return 1;
 }

@@ -13,16 +13,6 @@
 
 #include "api/api.h"
 
-static locale_t unicode(void)
-{
-    static locale_t loaded;
-    static bool tried;
-    if (!tried)
-        loaded = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    tried = true;
-    return loaded;
-}
-
 /* The bytes and width of a character. Invalid bytes and control characters count as one column. */
 static size_t next_character(const char *at, size_t left, int *width)
 {
@@ -44,8 +34,10 @@ static size_t next_character(const char *at, size_t left, int *width)
  * width goes to *width. */
 static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Integer *width)
 {
-    locale_t loaded = unicode();
-    locale_t before = loaded != (locale_t)0 ? uselocale(loaded) : (locale_t)0;
+    static locale_t unicode;
+    if (unicode == (locale_t)0)
+        unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    locale_t before = uselocale(unicode); /* 0 changes nothing */
     size_t at = 0;
     *width = 0;
     while (at < size) {
@@ -56,8 +48,7 @@ static size_t fit(const char *text, size_t size, lua_Integer columns, lua_Intege
         *width += w;
         at += bytes;
     }
-    if (before != (locale_t)0)
-        uselocale(before);
+    uselocale(before);
     return at;
 }
 

@@ -26,14 +26,6 @@ static int fail(lua_State *L, size_t line, const char *problem)
     return api_fail(L, lua_pushfstring(L, "line %I: %s", (LUAI_UACINT)line + 1, problem), NULL);
 }
 
-static int fail_parser(lua_State *L, const yaml_parser_t *p)
-{
-    if (p->error != YAML_READER_ERROR)
-        return fail(L, p->problem_mark.line, p->problem != NULL ? p->problem : "not enough memory");
-    return api_fail(
-        L, lua_pushfstring(L, "byte %I: %s", (LUAI_UACINT)p->problem_offset + 1, p->problem), NULL);
-}
-
 /* Appends a text, or false, to the list on top. */
 static void add(lua_State *L, lua_Integer *n, const yaml_char_t *text)
 {
@@ -80,13 +72,21 @@ static void add_event(lua_State *L, const yaml_event_t *e, lua_Integer *n)
 static int read_events(lua_State *L)
 {
     Yaml *y = api_held(L);
+    const yaml_parser_t *p = &y->parser;
     const yaml_event_t *e = &y->event;
     int depth = 0;
     lua_newtable(L);
     for (lua_Integer n = 0; e->type != YAML_STREAM_END_EVENT;) {
         yaml_event_delete(&y->event);
-        if (!yaml_parser_parse(&y->parser, &y->event))
-            return fail_parser(L, &y->parser);
+        bool ok = yaml_parser_parse(&y->parser, &y->event);
+        if (!ok && p->error == YAML_READER_ERROR)
+            return api_fail(
+                L,
+                lua_pushfstring(L, "byte %I: %s", (LUAI_UACINT)p->problem_offset + 1, p->problem),
+                NULL);
+        if (!ok)
+            return fail(L, p->problem_mark.line,
+                        p->problem != NULL ? p->problem : "not enough memory");
         depth += e->type == YAML_SEQUENCE_START_EVENT || e->type == YAML_MAPPING_START_EVENT;
         depth -= e->type == YAML_SEQUENCE_END_EVENT || e->type == YAML_MAPPING_END_EVENT;
         if (depth > MAX_DEPTH || n > 5 * MAX_EVENTS)

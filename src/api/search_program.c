@@ -117,12 +117,6 @@ static inline void call_with_state(lua_State *L, Core *core, Program *p, Callbac
     call(L, p, lua_gettop(L) - TOP - 1);
 }
 
-/* Whether the results on the stack are those of a callback that failed: nil, message. */
-static inline bool has_failed(lua_State *L)
-{
-    return lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING;
-}
-
 static void set_score(Search *s, uint32_t id, double x)
 {
     if (s->policy->score != NULL)
@@ -151,19 +145,6 @@ static void go_on(const Core *core, Program *p)
     p->asked_stop = false;
 }
 
-/* The first step of a ticket. */
-static Step begin_ticket(const Core *core, SearchTicket *t)
-{
-    const Search *s = &core->search;
-    if (s->rounds == 1) {
-        t->end = 1;
-        return core->asks[CALL_KEY] ? STEP_KEY : STEP_MADE;
-    }
-    if (t->node == SEARCH_NO_NODE)
-        return STEP_MADE; /* a level */
-    return STEP_STOP;
-}
-
 /* A program that was ahead of its turn. */
 static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
 {
@@ -179,7 +160,7 @@ static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
         if (!returned)                                                                             \
             call;                                                                                  \
         returned = false;                                                                          \
-        if (has_failed(L))                                                                         \
+        if (lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING) /* nil, message */     \
             goto failed;                                                                           \
         if (p->ticket >= s->tickets.count && p->step >= STEP_TICKET)                               \
             goto changed;                                                                          \
@@ -265,7 +246,13 @@ static int advance(lua_State *L, int status, lua_KContext context)
             go_on(core, p);
             break;
 
-        case STEP_TICKET: p->step = begin_ticket(core, t); break;
+        case STEP_TICKET:
+            p->step = t->node == SEARCH_NO_NODE ? STEP_MADE : STEP_STOP; /* MADE: a level */
+            if (s->rounds == 1) {
+                t->end = 1;
+                p->step = asks[CALL_KEY] ? STEP_KEY : STEP_MADE;
+            }
+            break;
         case STEP_STOP:
             if (p->ticket == s->turn && asks[CALL_STOP] && !t->scores && !p->asked_stop) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));

@@ -202,15 +202,6 @@ static void set_watchdog(double seconds)
 
 /* ---- the hook ---- */
 
-/* Instructions until the next error, after so many: time for `__close`, less after each. */
-static int interval_after(int errors)
-{
-    int n = errors > 0 ? GRACE : 1;
-    for (; errors > 1 && n > 1; errors--)
-        n /= 10;
-    return n;
-}
-
 /* The frame of the running task. */
 static Frame *task_frame(void)
 {
@@ -220,11 +211,15 @@ static Frame *task_frame(void)
     return f;
 }
 
+/* Instructions until the hook: until the next error time for `__close`, less after each. */
 static int interval(void)
 {
     if (!is_due(running))
         return STEP_INTERVAL;
-    return interval_after(stops(running) ? times : task_frame()->raised);
+    int errors = stops(running) ? times : task_frame()->raised, n = errors > 0 ? GRACE : 1;
+    for (; errors > 1 && n > 1; errors--)
+        n /= 10;
+    return n;
 }
 
 static void note_raised(bool for_stop)
@@ -439,13 +434,6 @@ void limit_set(lua_State *co, double at)
     memcpy(lua_getextraspace(co), &at, sizeof at);
 }
 
-static double limit_of(lua_State *co)
-{
-    double at;
-    memcpy(&at, lua_getextraspace(co), sizeof at);
-    return at < 0 ? loop_now() - at : at;
-}
-
 static void frame_set(Frame *f)
 {
     atomic_signal_fence(memory_order_release); /* a signal handler reads *running */
@@ -463,9 +451,11 @@ void frame_enter(Frame *f, lua_State *L, FrameKind kind, int can_wait)
     f->can_wait = can_wait;
     f->below = running;
     f->base = f->below != NULL ? f->below->base : (const char *)f;
-    f->limit = kind == FRAME_TASK    ? limit_of(L)
-               : kind == FRAME_INNER ? (f->below != NULL ? f->below->limit : HUGE_VAL)
-                                     : HUGE_VAL;
+    f->limit = kind == FRAME_INNER && f->below != NULL ? f->below->limit : HUGE_VAL;
+    if (kind == FRAME_TASK) {
+        memcpy(&f->limit, lua_getextraspace(L), sizeof f->limit);
+        f->limit = f->limit < 0 ? loop_now() - f->limit : f->limit;
+    }
     f->raised = 0;
     frame_set(f);
 }

@@ -1,4 +1,5 @@
 /* json_text.c -- JSON strings: UTF-8, escaping and unescaping. */
+#include <ctype.h>
 #include <string.h>
 
 #include "core/json.h"
@@ -6,11 +7,6 @@
 static const char REPLACEMENT[] = "\xEF\xBF\xBD"; /* U+FFFD */
 
 enum { REPLACEMENT_SIZE = 3 };
-
-static bool continues(const char *at, const char *end, unsigned char least, unsigned char greatest)
-{
-    return at < end && (unsigned char)*at >= least && (unsigned char)*at <= greatest;
-}
 
 /*
  * The size of the well-formed UTF-8 character at `at` (Unicode, table 3-7). If it is ill-formed: 0,
@@ -47,7 +43,7 @@ static size_t utf8(const char *at, const char *end, size_t *bad)
     else if (first == 0xF4)
         greatest = 0x8F;
     for (size_t i = 1; i < size; i++) {
-        if (!continues(at + i, end, least, greatest)) {
+        if (at + i >= end || (unsigned char)at[i] < least || (unsigned char)at[i] > greatest) {
             *bad = i;
             return 0;
         }
@@ -156,22 +152,15 @@ static size_t next_piece(const char **at, const char *end, char *out)
     return size;
 }
 
-static bool is_hex(char c)
-{
-    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'f');
-}
-
 /* The length of the escape at `at` (a backslash), or 0 if it is invalid. */
 static size_t escape_size(const char *at, const char *end)
 {
     if (end - at >= 2 && ESCAPES[(unsigned char)at[1]] != 0)
         return 2;
-    if (end - at < 6 || at[1] != 'u')
-        return 0;
-    for (int i = 2; i < 6; i++)
-        if (!is_hex(at[i]))
-            return 0;
-    return 6;
+    bool is_hex = end - at >= 6 && at[1] == 'u';
+    for (int i = 2; is_hex && i < 6; i++)
+        is_hex = isxdigit((unsigned char)at[i]);
+    return is_hex ? 6 : 0;
 }
 
 const char *json_scan_string(const char *at, const char *end, JsonString *s)

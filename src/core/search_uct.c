@@ -138,26 +138,21 @@ static void leave_path(Search *s, uint32_t leaf)
         uct_node(s, v)->pending--;
 }
 
-static void begin_round(Search *s, uint64_t tickets)
+static SearchStatus select_leaves(Search *s)
 {
     Uct *uct = s->data;
+    if (!may_be_open(s, 0))
+        return SEARCH_OVER;
+    uint64_t limit = search_round_limit(s);
+    if (limit == 0)
+        return SEARCH_LIMIT;
     double depth = uct->terminals > 0 ? (double)uct->terminal_depths / (double)uct->terminals
                                       : (double)uct->deepest;
     uct->mean_depth = depth > 1 ? depth : 1;
     uct->rho = s->options.asks_spent ? s->spent
                                      : (double)s->iterations / (double)s->options.max_iterations;
     uct->extended = 0;
-    uct->counts_pending = tickets > 1 || s->options.lazy;
-}
-
-static SearchStatus select_leaves(Search *s)
-{
-    if (!may_be_open(s, 0))
-        return SEARCH_OVER;
-    uint64_t limit = search_round_limit(s);
-    if (limit == 0)
-        return SEARCH_LIMIT;
-    begin_round(s, limit);
+    uct->counts_pending = limit > 1 || s->options.lazy;
     for (; limit > 0 && uct_node(s, 0)->open; limit--) {
         uint32_t leaf = descend(s);
         if (!uct_node(s, leaf)->open && may_be_open(s, leaf)) {
@@ -303,13 +298,6 @@ static bool back_up_children(Search *s, const SearchTicket *t)
     return true;
 }
 
-static void back_up_path(Search *s, uint32_t last)
-{
-    double x = search_value(s, last);
-    if (last != 0 || s->options.lazy)
-        add_to_path(s, last, &x, 1, search_node(s, last)->depth);
-}
-
 /* Takes in a node that was scored in the round. */
 static void update_totals(Search *s, uint32_t id)
 {
@@ -325,25 +313,17 @@ static void update_totals(Search *s, uint32_t id)
     uct->high = x > uct->high ? x : uct->high;
 }
 
-/* Lazy: a child that joined may turn out to be closed. Its parent, the leaf of a ticket, still is.
- */
-static void close_scored(Search *s, uint32_t id)
-{
-    UctNode *u = uct_node(s, id);
-    if (u->open && !may_be_open(s, id)) {
-        u->open = false;
-        uct_node(s, u->parent)->open_children--;
-    }
-}
-
 static bool back_up_tickets(Search *s)
 {
     for (size_t i = s->tickets.count; i-- > 0;) {
         const SearchTicket *t = &s->tickets.items[i];
-        if (!s->options.lazy)
+        UctNode *u = uct_node(s, t->node);
+        if (!s->options.lazy) {
             link_children(s, t);
-        else if (i >= s->selected)
-            close_scored(s, t->node);
+        } else if (i >= s->selected && u->open && !may_be_open(s, t->node)) {
+            u->open = false; /* a child that joined is closed, as its parent, a leaf, still is */
+            uct_node(s, u->parent)->open_children--;
+        }
     }
     for (uint32_t i = 0; i < s->selected; i++) {
         uint32_t leaf = s->tickets.items[i].node;
@@ -353,10 +333,13 @@ static bool back_up_tickets(Search *s)
     }
     for (uint32_t i = 0; i < s->selected; i++) {
         const SearchTicket *t = &s->tickets.items[i];
-        if (s->options.greedy || s->options.lazy || !t->expands)
-            back_up_path(s, t->arm);
-        else if (!back_up_children(s, t))
+        if (s->options.greedy || s->options.lazy || !t->expands) {
+            double x = search_value(s, t->arm);
+            if (t->arm != 0 || s->options.lazy)
+                add_to_path(s, t->arm, &x, 1, search_node(s, t->arm)->depth);
+        } else if (!back_up_children(s, t)) {
             return false;
+        }
     }
     return true;
 }

@@ -190,19 +190,13 @@ HttpServer *http_open(const Alloc *alloc, const HttpOptions *options)
     return s;
 }
 
-/* libmicrohttpd requires that no connection is suspended when it stops. */
-static void resume_all(HttpServer *s)
-{
-    for (size_t i = 0; i < s->slots.count; i++)
-        if (s->slots.items[i] != NULL)
-            http_fail(s->slots.items[i]);
-}
-
 void http_close(HttpServer *s)
 {
     loop_end(s->watch);
     if (s->daemon != NULL) {
-        resume_all(s);
+        for (size_t i = 0; i < s->slots.count; i++) /* it stops only if none is suspended */
+            if (s->slots.items[i] != NULL)
+                http_fail(s->slots.items[i]);
         MHD_run(s->daemon);
         MHD_run(s->daemon); /* without epoll the first only notices what is resumed */
         MHD_stop_daemon(s->daemon);

@@ -251,16 +251,6 @@ struct LoopHandle {
 
 static volatile double undelivered_from; /* time of the first undelivered signal; 0: none */
 
-static int init(uv_loop_t *uv, LoopHandle *h, uv_handle_type type)
-{
-    switch (type) {
-    case UV_POLL: return uv_poll_init(uv, &h->uv.descriptor, h->fd);
-    case UV_TIMER: return uv_timer_init(uv, &h->uv.timer);
-    case UV_SIGNAL: return uv_signal_init(uv, &h->uv.signal);
-    default: return uv_fs_event_init(uv, &h->uv.directory);
-    }
-}
-
 /* A handle that is not started yet. libuv does not know one whose initialization failed. */
 static LoopHandle *make(uv_handle_type type, LoopHandle wanted)
 {
@@ -269,7 +259,10 @@ static LoopHandle *make(uv_handle_type type, LoopHandle wanted)
     if (h == NULL)
         return NULL;
     *h = wanted;
-    int error = init(uv, h, type);
+    int error = type == UV_POLL     ? uv_poll_init(uv, &h->uv.descriptor, h->fd)
+                : type == UV_TIMER  ? uv_timer_init(uv, &h->uv.timer)
+                : type == UV_SIGNAL ? uv_signal_init(uv, &h->uv.signal)
+                                    : uv_fs_event_init(uv, &h->uv.directory);
     if (error != 0) {
         free(h);
         return loop_refuse(error);
@@ -374,19 +367,6 @@ static void catch_stuck(int number)
     errno = saved;
 }
 
-/* Has catch_stuck called before libuv's handler, for a signal that asks the process to end. */
-static void watch_delivery(int number)
-{
-    struct sigaction action;
-    bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
-    if (!ends || on_stuck_signal == NULL || sigaction(number, NULL, &action) != 0 ||
-        action.sa_handler == catch_stuck)
-        return;
-    deliver = action.sa_handler;
-    action.sa_handler = catch_stuck;
-    sigaction(number, &action, NULL);
-}
-
 void loop_on_stuck_signal(void (*handler)(int number))
 {
     on_stuck_signal = handler;
@@ -397,8 +377,14 @@ LoopHandle *loop_signal(int number, LoopOnEvent callback, void *arg)
     LoopHandle *h = make(UV_SIGNAL, (LoopHandle){.on_event = callback, .arg = arg});
     if (h != NULL)
         h = started(h, uv_signal_start(&h->uv.signal, on_signal, number));
-    if (h != NULL)
-        watch_delivery(number);
+    struct sigaction action;
+    bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP;
+    if (h != NULL && ends && on_stuck_signal != NULL && sigaction(number, NULL, &action) == 0 &&
+        action.sa_handler != catch_stuck) {
+        deliver = action.sa_handler;
+        action.sa_handler = catch_stuck;
+        sigaction(number, &action, NULL);
+    }
     return h;
 }
 

@@ -31,14 +31,6 @@ static size_t string_size(const char *s)
     return s != NULL ? strlen(s) + 1 : 0;
 }
 
-static size_t count_lines(const char *lines, size_t size)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < size; i++)
-        n += lines[i] == '\0';
-    return n;
-}
-
 /* Whether a header line is for `name` (in lower case). */
 static bool header_is(const char *line, const char *name)
 {
@@ -86,7 +78,9 @@ static void link_headers(Call *c, struct curl_slist *nodes, const char *lines, s
 
 Call *call_new(const Alloc *a, const Request *r)
 {
-    size_t lines = count_lines(r->headers, r->headers_size);
+    size_t lines = 0;
+    for (size_t i = 0; i < r->headers_size; i++)
+        lines += r->headers[i] == '\0';
     size_t nodes_size = (lines + 2) * sizeof(struct curl_slist);
     const char *method = r->method != NULL ? r->method : r->body != NULL ? "POST" : "GET";
     size_t size = sizeof(Call) + nodes_size + r->headers_size + string_size(r->url) +

@@ -391,14 +391,6 @@ void pump_resume(Pump *p)
     settle(p, CURLM_OK);
 }
 
-/* Marks the events of a cancelled call that were not taken. */
-static void forget_events(Pump *p, int64_t id)
-{
-    for (size_t i = 0; i < p->events.count; i++)
-        if (p->events.list[i].source == id)
-            p->events.list[i].source = 0;
-}
-
 static Call *find_call(const Pump *p, int64_t id)
 {
     for (Transfer *t = TAILQ_FIRST(&p->active); t != NULL; t = TAILQ_NEXT(t, link))
@@ -417,7 +409,9 @@ bool pump_cancel(Pump *p, int64_t id)
     if (c == NULL)
         return false;
     p->stats.cancelled++;
-    forget_events(p, id);
+    for (size_t i = 0; i < p->events.count; i++)
+        if (p->events.list[i].source == id)
+            p->events.list[i].source = 0; /* they are not delivered */
     if (c->transfer == NULL) {
         NetHost *h = c->host;
         TAILQ_REMOVE(&h->queue, c, queued);

@@ -68,18 +68,6 @@ static void fail_curl(Redis *r, CURLcode error, const char *otherwise)
 
 /* ---- an open connection ---- */
 
-static bool keep_reply(Redis *r, redisReply *reply)
-{
-    if (!vec_reserve(&r->replies, &r->alloc, 1)) {
-        freeReplyObject(reply);
-        fail(r, "MEMORY", "not enough memory for a reply");
-        return false;
-    }
-    vec_push(&r->replies, reply);
-    loop_post(&r->port);
-    return true;
-}
-
 /* Parses received bytes into replies. */
 static void parse(Redis *r, const char *bytes, size_t n)
 {
@@ -97,8 +85,15 @@ static void parse(Redis *r, const char *bytes, size_t n)
                 fail(r, "PROTOCOL", "a line of a reply exceeds 64 KiB");
             return;
         }
-        if (status == REDIS_OK && !keep_reply(r, reply))
+        if (status == REDIS_OK && !vec_reserve(&r->replies, &r->alloc, 1)) {
+            freeReplyObject(reply);
+            fail(r, "MEMORY", "not enough memory for a reply");
             return;
+        }
+        if (status == REDIS_OK) {
+            vec_push(&r->replies, reply);
+            loop_post(&r->port);
+        }
     }
     fail(r, r->reader->err == REDIS_ERR_OOM ? "MEMORY" : "PROTOCOL", r->reader->errstr);
 }
