@@ -246,7 +246,7 @@ PumpStatus pump_open(const Alloc *alloc, const PumpOptions *options, Pump **out)
     TAILQ_INIT(&p->ended);
     TAILQ_INIT(&p->taken);
     loop_port_open(&p->port);
-    struct rlimit limit = {.rlim_cur = 0};
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY}; /* where it may not ask */
     getrlimit(RLIMIT_NOFILE, &limit);
     rlim_t kept = limit.rlim_cur / 2 < KEEP_DESCRIPTORS ? limit.rlim_cur / 2 : KEEP_DESCRIPTORS;
     /* Without any, one call still begins, to say that it fails. */
