@@ -164,6 +164,10 @@ describe("ponder run --untrusted", function()
             for name in pairs(os) do names[#names + 1] = name end
             table.sort(names)
             print(table.concat(names, " "))]])
+        assert.equal("1970-01-02\t3.0\ttrue\ttrue\n", out [[
+            print(os.date("!%Y-%m-%d", 86400), os.difftime(5, 2),
+                os.time { year = 1971, month = 1, day = 1 } < os.time(),
+                math.abs(os.time() - os.time(os.date "*t")) < 60)]])
         for _, name in ipairs { "ponder.core.host", "ponder.core.confine", "io",
             "ponder.core.process", "ponder.core.store", "ponder.serve.untrusted.parent", "cjson",
             "ponder.log" } do

@@ -92,7 +92,7 @@ end
 
 -- What `f(client, ...)` returns; nil while Redis cannot be reached.
 local function ask(self, f, ...)
-    if self.closed or self.retry_at and task.now() < self.retry_at then
+    if self.retry_at and task.now() < self.retry_at then
         return nil
     end
     local reply, message, code = f(self.client, ...)
@@ -159,7 +159,6 @@ function Shared:claim(key, find)
 end
 
 function Shared:close()
-    self.closed = true
     self.client:close()
 end
 

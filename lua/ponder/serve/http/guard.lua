@@ -70,7 +70,7 @@ function guard.key(keys, r)
 end
 
 local NONE = {}
-local LOOPBACK = { localhost = true, ["127.0.0.1"] = true, ["[::1]"] = true }
+local LOOPBACK = { localhost = true, ["[::1]"] = true }
 
 local function host_of(text)
     return text:match "^(%[[%x:.]+%])" or text:match "^([^:/]+)"

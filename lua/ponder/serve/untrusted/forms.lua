@@ -29,7 +29,6 @@ function forms.functions(functions, chunk)
     if not names[1] then
         return nil, "must return a table of functions by name", "BAD_SCRIPT"
     end
-    table.sort(names)
     return { functions = names }
 end
 
