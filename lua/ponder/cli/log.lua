@@ -13,6 +13,7 @@ local options = require "ponder.base.options"
 local reader = require "ponder.run.log.reader"
 local state = require "ponder.base.state"
 local style = require "ponder.show.style"
+local summary = require "ponder.show.log.summary"
 local text = require "ponder.show.text"
 
 local log = cli.command({ files = true, expects = { 0, 1, "one log" } }, {
@@ -40,9 +41,6 @@ price is known for. A run that has not ended is `running` while a process has it
 number; --keep removes them with the oldest runs. With FILE, a path or the name or number of a log,
 lists the runs that it holds, oldest first, each with its own calls; other commands take the third
 as FILE#3.]]
-
-local COLORS = { completed = "green", failed = "red", killed = "red", damaged = "red",
-    interrupted = "yellow", running = "bold" }
 
 local NARROW = 60
 
@@ -131,7 +129,7 @@ local function print_table(list)
     for i, run in ipairs(list) do
         rows[i] = { run.number and ("%d"):format(run.number) or "-",
             amount.when(run.started_at, short and "%m-%d %H:%M" or "%Y-%m-%d %H:%M"),
-            { run.status, COLORS[run.status] }, amount.count(run.calls),
+            { run.status, summary.COLORS[run.status] }, amount.count(run.calls),
             amount.tokens({ calls = run.calls, unmetered = run.unmetered_calls },
                 run.total_tokens),
             amount.cost { calls = run.calls, cost = run.cost, unpriced = run.unpriced_calls },

@@ -53,17 +53,12 @@ function view.new(opts)
         token = ("%016x%016x"):format(random.draw(), random.draw()) }, Page)
 end
 
--- Escapes a text for the query of a URL.
-local function escape(text)
-    return (text:gsub("[^%w%-._~/]", function(c) return ("%%%02X"):format(c:byte()) end))
-end
-
 ---The URL of the page, with its token.
 ---@param address string of the server
 ---@param run string? NAME#3: the page of that run
 function Page:url(address, run)
-    return ("http://%s/?token=%s%s"):format(address, self.token,
-        run and "&run=" .. escape(run) or "")
+    return ("http://%s/?token=%s%s"):format(address, self.token, run and "&run="
+        .. run:gsub("[^%w%-._~/]", function(c) return ("%%%02X"):format(c:byte()) end) or "")
 end
 
 -------------------------------------------------------------------------------
@@ -137,31 +132,20 @@ local function trees_of(log, name)
     return data
 end
 
-function Page:compared(server, r)
-    local a <close> = self:open(server, r, r.query.a)
-    local b <close> = a and self:open(server, r, r.query.b)
-    return b and standalone.page("compare", { a = trees_of(a, r.query.a),
-        b = trees_of(b, r.query.b), diff = compare.of(a, b, { pairs = true }) }, true)
-end
-
-function Page:evaluation(server, r)
-    local log = self:find(server, r, r.query.eval)
-    if not log then
-        return nil
-    end
-    local meta, records = recorded.read(log.path)
-    if not meta then
-        return say(server, r, 404, records)
-    end
-    return evaluation.write(summary.new(meta, records), log.path, log.name)
-end
-
 ROUTES["/"] = function(self, server, r)
     local body
     if r.query.a then
-        body = self:compared(server, r)
+        local a <close> = self:open(server, r, r.query.a)
+        local b <close> = a and self:open(server, r, r.query.b)
+        body = b and standalone.page("compare", { a = trees_of(a, r.query.a),
+            b = trees_of(b, r.query.b), diff = compare.of(a, b, { pairs = true }) }, true)
     elseif r.query.eval then
-        body = self:evaluation(server, r)
+        local log = self:find(server, r, r.query.eval)
+        if log then
+            local meta, records = recorded.read(log.path)
+            body = meta and evaluation.write(summary.new(meta, records), log.path, log.name)
+                or say(server, r, 404, records)
+        end
     elseif r.query.run then
         local data = self:data_of(server, r)
         body = data and standalone.page("run", data, true)

@@ -13,7 +13,10 @@ local summary = {}
 local LABEL = 10 -- columns
 local MAX_LINES = 24 -- of an answer on a terminal
 local MAX_JSON = 400 -- bytes of an answer that is not text; --json prints it whole
-local COLORS = { completed = "green", failed = "red", killed = "red", interrupted = "yellow" }
+
+--- Of the states of runs.
+summary.COLORS = { completed = "green", failed = "red", killed = "red", damaged = "red",
+    interrupted = "yellow", running = "bold" }
 
 -- The accuracies in the answer of `ponder eval`: "io 50.0 %, tot 95.0 %"; nil for other answers.
 local function accuracies(answer)
@@ -83,7 +86,7 @@ local function status_of(log, run, totals)
     if sessions > 1 then
         line = ("%s, resumed %s"):format(line, amount.of(sessions - 1, "time"))
     end
-    return line, COLORS[state]
+    return line, summary.COLORS[state]
 end
 
 local function calls_of(totals)
