@@ -23,32 +23,14 @@ local directory = checkout or modules and modules .. "ponder/" or nil
 
 local loaded = {}
 
--- Opens one of the files there.
-local function open(path)
-    return directory and io.open(directory .. path, "rb") or nil
-end
-
--- The text of one of them.
-local function text_of(path)
-    local opened <close> = open(path)
-    return opened and opened:read "a" or require("ponder.core.host").embedded(path)
-end
-
-local function find_loader(name)
-    local path = ("prompts/%s.lua"):format(name)
-    local opened = open(path)
+-- The text of a file below `base`, or of the embedded one.
+local function text_of(base, path, embedded)
+    local opened <close> = base and io.open(base .. path, "rb") or nil
     if opened then
-        opened:close()
-        return assert(loadfile(directory .. path, "t")), directory .. path
+        return opened:read "a"
     end
-    local wanted = "prompts." .. name
-    for _, searcher in ipairs(package.searchers) do
-        local loader, place = searcher(wanted)
-        if type(loader) == "function" then
-            return loader, place
-        end
-    end
-    error(("no built-in prompts named %q"):format(name), 0)
+    local ok, host = pcall(require, "ponder.core.host")
+    return ok and host.embedded(embedded or path) or nil
 end
 
 ---The table of built-in prompt functions of one machine; the same table each time.
@@ -56,25 +38,27 @@ end
 ---@return table<string, function>
 function builtin.prompts(name)
     if loaded[name] == nil then
-        if not name:find("^[%a_]+$") then
+        local path = ("prompts/%s.lua"):format(name)
+        local text = name:find "^[%a_]+$" and text_of(directory, path)
+        if not text then
             error(("no built-in prompts named %q"):format(name), 0)
         end
-        local loader, place = find_loader(name)
-        loaded[name] = loader("prompts." .. name, place)
+        path = (directory or "") .. path
+        loaded[name] = assert(load(text, "@" .. path, "t"))("prompts." .. name, path)
     end
     return loaded[name]
 end
 
 ---The text of the file that holds the prompts.
 function builtin.text(name)
-    return text_of(("prompts/%s.lua"):format(name))
+    return text_of(directory, ("prompts/%s.lua"):format(name))
 end
 
 ---A search policy of scripts/policies.
 ---@param name string `"pareto"`
 function builtin.policy(name)
     local path = ("scripts/policies/%s.lua"):format(name)
-    return assert(load(text_of(path), "@" .. path, "t"))()
+    return assert(load(text_of(directory, path), "@" .. path, "t"))()
 end
 
 ---The names of the executable's prompt files, sorted.
@@ -90,13 +74,8 @@ end
 ---The text of a file among ponder's Lua files that is not a module.
 ---@param name string such as `"ponder/show/page/page.css"`
 function builtin.file(name)
-    local opened <close> = modules and io.open(modules .. name, "rb") or nil
-    local text = opened and opened:read("a")
-    if not text then
-        local ok, host = pcall(require, "ponder.core.host")
-        text = ok and host.embedded("lua/" .. name)
-    end
-    return text or error(("no built-in file named %q"):format(name), 2)
+    return text_of(modules, name, "lua/" .. name)
+        or error(("no built-in file named %q"):format(name), 2)
 end
 
 return builtin

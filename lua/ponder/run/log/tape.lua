@@ -318,9 +318,8 @@ function Tape:turn(rounds)
         end
         self.arrived, self.noted = nil, self.arrived
     elseif scheduler.is_idle(self.group) then
-        local shortage = writer:shortage_when_idle()
-        if shortage then
-            stop_all(self, shortage)
+        if writer.short and writer.in_flight == 0 then
+            stop_all(self, writer.short)
         end
     end
     return arrived or writer.has_asked

@@ -201,11 +201,6 @@ function Writer:shortage()
     return self.short
 end
 
---- Returns the same, but nil while something is in flight.
-function Writer:shortage_when_idle()
-    return self.in_flight == 0 and self.short or nil
-end
-
 --- Commits all statements and the readings of all tapes: one commit for all runs.
 ---@return boolean? committed false: there is no file yet; nil: it failed, and all runs must end
 ---@return string? message

@@ -30,11 +30,6 @@ local get_current, step, make_ready = life.current, life.step, life.make_ready
 local NONE = {}
 local clock, wait = loop.now, sources.wait
 
--- Whether the tape ignores a task: one that does work requested from outside the run.
-local function is_outside(t)
-    return t.context and t.context.outside ~= nil
-end
-
 ---------------------------------------------------------------------------------------------------
 -- Ending a group early
 
@@ -138,8 +133,8 @@ local function run_round(group)
     for i = 1, #round do
         local t = round[i]
         if t.state == "ready" then
-            local context = t.context
-            followed = followed or not (context and context.outside ~= nil) -- as is_outside
+            local context = t.context -- the tape ignores work requested from outside the run
+            followed = followed or not (context and context.outside ~= nil)
             if t == group.timeout then
                 group.timed_out = true
                 scheduler.abort(group)
@@ -194,7 +189,7 @@ function scheduler.fire_timers(group, now)
     local heap, followed = group.timers and group.timers.heap or NONE, false
     local t = heap[1]
     while t and t.deadline <= now do
-        followed = followed or not is_outside(t)
+        followed = followed or not (t.context and t.context.outside ~= nil)
         make_ready(t)
         t = heap[1]
     end

@@ -6,25 +6,21 @@ local loop = require "ponder.core.loop"
 
 local sources = {}
 
-local list, by_port = {}, {}
+local by_port = {}
 local posted = {} -- the ports of the last wait; reused
 
 ---Adds a source, such as the HTTP transport.
 function sources.add(source)
-    list[#list + 1] = source
     by_port[source.port] = source
 end
 
 ---@return boolean whether it was there
 function sources.remove(source)
-    for i, s in ipairs(list) do
-        if s == source then
-            table.remove(list, i)
-            by_port[source.port] = nil
-            return true
-        end
+    local was_there = by_port[source.port] == source
+    if was_there then
+        by_port[source.port] = nil
     end
-    return false
+    return was_there
 end
 
 ---@param port integer
@@ -35,8 +31,8 @@ end
 
 ---@return boolean whether tasks wait for any source
 function sources.are_pending()
-    for i = 1, #list do
-        if list[i].pending() then
+    for _, source in pairs(by_port) do
+        if source.pending() then
             return true
         end
     end
