@@ -241,7 +241,7 @@ describe("thresholds", function()
         local one = threshold.parse "accuracy(io) > 1"
         assert.is_true((threshold.check(one, { "oi", "io" })))
         assert.same({ false, 'threshold "accuracy(io) > 1": unknown policy "io" (did you mean '
-            .. "oi?)" }, { threshold.check(one, { "oi" }) })
+            .. "oi?): one of oi" }, { threshold.check(one, { "oi" }) })
     end)
 end)
 

@@ -28,7 +28,7 @@ Decisions.__index = Decisions
 ---@param meta ponder.eval.Meta with `decide`
 function blocks.decisions(meta)
     local self = setmetatable({ meta = meta, by_policy = {}, last = {}, blocks = {}, next = {},
-        first = 1, open = #meta.policies - 1 }, Decisions)
+        open = #meta.policies - 1 }, Decisions)
     for _, name in ipairs(meta.policies) do
         if name ~= meta.baseline then
             self.by_policy[name] = deciding.begin(meta.decide / self.open, meta.margin)
@@ -79,15 +79,10 @@ function Decisions:add(record)
         sums.counted, sums.score = sums.counted + 1, sums.score + (record.score or 0)
     end
     if sums.runs == sums.expected then
-        local least = math.huge
         for name in pairs(self.by_policy) do
             if name == record.policy or record.policy == self.meta.baseline then
                 advance(self, name)
             end
-            least = self.last[name] and least or math.min(least, self.next[name])
-        end
-        while self.first < least and self.blocks[self.first] do -- all have counted it
-            self.blocks[self.first], self.first = nil, self.first + 1
         end
     end
     return self.open < open

@@ -120,12 +120,16 @@ end
 
 -- Counts and sums go into the policy.
 local function gather(policy, found)
-    local meta, columns, paid, right, items, count = found.meta, {}, nil, {}, 0, 0
+    local meta, columns, paid, right, items, count = found.meta, {}, {}, {}, 0, 0
     local scores, by_scorer, block_sums = {}, {}, {}
     local place_of, costs, earned = {}, {}, {}
     for _, name in ipairs(AMOUNTS) do
         columns[name] = {}
     end
+    for _, name in ipairs(PAID) do
+        paid[name] = {}
+    end
+    policy.paid = { differs = false }
     for _, name in ipairs(OUTCOMES) do
         policy.outcomes[name] = 0
     end
@@ -135,17 +139,12 @@ local function gather(policy, found)
     for record in found:each(policy.name) do
         local item, run = found.number[record.id], found:run_of(record)
         local score, outcome = record.score or 0, record.outcome
-        if record.paid and not paid then -- until here, what was asked was paid
-            paid = {}
-            for _, name in ipairs(PAID) do
-                paid[name] = table.move(columns[name], 1, #columns[name], 1, {})
-            end
-        end
+        policy.paid.differs = policy.paid.differs or record.paid ~= nil
         for _, name in ipairs(AMOUNTS) do
             local column = columns[name]
             column[#column + 1] = record[name]
         end
-        for name, column in pairs(paid or {}) do
+        for name, column in pairs(paid) do
             column[#column + 1] = (record.paid or record)[name]
         end
         for _, name in ipairs(SUMS) do
@@ -183,15 +182,12 @@ local function gather(policy, found)
         end
     end
     policy.constant_seed = items > 1 and policy.constant_seed or nil
-    policy.unpriced, policy.paid = count - #columns.cost, { differs = paid ~= nil }
+    policy.unpriced = count - #columns.cost
     for _, name in ipairs(AMOUNTS) do
         policy[name] = estimate.amounts(columns[name])
     end
     for _, name in ipairs(PAID) do
-        policy.paid[name] = policy[name]
-        if paid then
-            policy.paid[name] = estimate.amounts(paid[name])
-        end
+        policy.paid[name] = estimate.amounts(paid[name])
     end
     return { scores = scores, costs = costs, earned = earned, by_scorer = by_scorer, right = right,
         blocks = block_sums }

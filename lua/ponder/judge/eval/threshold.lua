@@ -36,9 +36,8 @@ local COMPARE = {
 }
 
 local function unknown(what, name, list)
-    local near = options.nearest(name, list)
-    return ("unknown %s %s%s"):format(what, options.show(name),
-        near and (" (did you mean %s?)"):format(near) or ": one of " .. table.concat(list, ", "))
+    return ("unknown %s %s%s: one of %s"):format(what, options.show(name),
+        options.hint(name, list, "%s"), table.concat(list, ", "))
 end
 
 -- The part, metric and policy of a figure; or nil, message.
