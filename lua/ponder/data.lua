@@ -206,7 +206,9 @@ end
 -------------------------------------------------------------------------------
 -- Choosing
 
-local COMPARE = {
+--- By operator.
+---@package
+data.COMPARE = {
     ["=="] = function(a, b) return a == b end,
     ["~="] = function(a, b) return a ~= b end,
     ["<"] = function(a, b) return a < b end,
@@ -224,7 +226,7 @@ local function read_conditions(source)
         if not field then
             field, operator, from = source:match("^%s*([^%s=~!<>\"']+)%s*([=~!<>]+)%s*()", at)
         end
-        local compare = COMPARE[(operator or ""):gsub("!", "~")]
+        local compare = data.COMPARE[(operator or ""):gsub("!", "~")]
         if not compare then
             return nil, ("expected FIELD OPERATOR VALUE, such as level == 3 or topic ~= \"law\"; "
                 .. "operators are == ~= < <= > >= (got %s)"):format(options.show(source))

@@ -145,13 +145,12 @@ local function getter(given, default)
     end
 end
 
-local function has_question(items)
+local function question_problem(items)
+    local has_one = false
     for _, item in ipairs(items) do
-        if item.question ~= nil then
-            return nil
-        end
+        has_one = has_one or item.question ~= nil
     end
-    return "eval: question: " .. text.no_field("question", items)
+    return not has_one and "eval: question: " .. text.no_field("question", items) or nil
 end
 
 ---What is wrong with prompts and questions that fit no item: each run would fail.
@@ -204,7 +203,7 @@ function definition.new(given, opts, level)
         scorers = scorers_of(checked.score, level + 1), question = getter(question, "question"),
         against = baseline and (opts.baseline or checked.baseline) and "baseline" or "all",
         target = getter(checked.target, "target"), curves = checked.curves,
-        check_question = check_question or not question and has_question or nil }
+        check_question = check_question or not question and question_problem or nil }
     local items, message = data.items(checked.data, opts.directory)
     if not items then
         return nil, message, "BAD_DATA"

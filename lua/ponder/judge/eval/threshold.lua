@@ -13,6 +13,7 @@
 --- `lower(accuracy(tot)) >= 0.7` is met by chance in about 2.5 % of evaluations of a policy whose
 --- accuracy is 0.7. A figure that was not measured does not meet its threshold.
 
+local data = require "ponder.data"
 local options = require "ponder.base.options"
 
 local threshold = {}
@@ -26,14 +27,6 @@ local METRICS = { "accuracy", "difference", "p", "cost_per_right", "calls", "tok
 local PARTS = { "lower", "upper", "p50", "p95", "total" }
 local AMOUNTS = { calls = "calls", tokens = "tokens", cost = "cost", time = "seconds" }
 local INTERVALS = { accuracy = true, difference = true, cost_per_right = true }
-
-local COMPARE = {
-    [">="] = function(a, b) return a >= b end,
-    [">"] = function(a, b) return a > b end,
-    ["<="] = function(a, b) return a <= b end,
-    ["<"] = function(a, b) return a < b end,
-    ["=="] = function(a, b) return a == b end,
-}
 
 local function unknown(what, name, list)
     return ("unknown %s %s%s: one of %s"):format(what, options.show(name),
@@ -64,7 +57,7 @@ end
 function threshold.parse(text)
     local figure, operator, number = text:match "^%s*(.-)%s*([<>=]=?)%s*([^%s<>=]+)%s*$"
     local limit = number and tonumber((number:gsub("%%$", "")))
-    if not figure or not COMPARE[operator] or not limit then
+    if not figure or not data.COMPARE[operator] or not limit then
         return nil, ("threshold %s: expected FIGURE OPERATOR NUMBER, such as accuracy(tot) >= 0.7")
             :format(options.show(text))
     end
@@ -100,7 +93,7 @@ function threshold.test(one, policies)
         if policy.name == one.policy then
             local value = figure_of(one, policy)
             return { text = one.text, value = value,
-                met = value ~= nil and COMPARE[one.operator](value, one.limit) }
+                met = value ~= nil and data.COMPARE[one.operator](value, one.limit) }
         end
     end
     return { text = one.text, met = false }

@@ -29,19 +29,15 @@ local status = {}
 
 local TOTALS = { "enqueued", "done", "failed", "dead", "retried" }
 
--- Sends commands one after another; the first failure ends them.
-local function asker(client)
-    return function(...)
+-- Calls `f(ask)`, which sends commands one after another; the first failure ends it.
+local function attempt(client, f)
+    local results = table.pack(pcall(f, function(...)
         local reply, message, code = client:call(...)
         if reply == nil then
             error({ message, code }, 0)
         end
         return reply
-    end
-end
-
-local function attempt(f, ...)
-    local results = table.pack(pcall(f, ...))
+    end))
     if results[1] then
         return table.unpack(results, 2, results.n)
     elseif type(results[2]) == "table" then
@@ -89,8 +85,8 @@ end
 
 ---The figures of a queue.
 function status.figures(client, name)
-    return attempt(function()
-        local ask, prefix = asker(client), redis.prefix(name)
+    return attempt(client, function(ask)
+        local prefix = redis.prefix(name)
         local time, counters = ask "TIME", moves.fields(ask("HGETALL", prefix .. "stats"))
         local at = tonumber(time[1]) + tonumber(time[2]) / 1e6
         local figures = { queue = name, waiting = 0, running = 0, results = 0, totals = {},
@@ -130,10 +126,10 @@ end
 
 ---The names of all queues.
 function status.queues(client)
-    return attempt(function()
+    return attempt(client, function(ask)
         local seen, names = {}, {}
         for _, key in ipairs { "stats", "workers" } do
-            scan(asker(client), redis.prefix "*" .. key, function(keys)
+            scan(ask, redis.prefix "*" .. key, function(keys)
                 for _, found in ipairs(keys) do
                     local name = found:match "^ponder:1:{(.*)}:"
                     if name and not seen[name] then
@@ -153,8 +149,8 @@ local PURGED_S = 3600 -- how long coordinators can learn that their jobs were pu
 ---Deletes the jobs of a queue, with all their data, and its counters. Jobs that somebody awaits end
 ---as cancelled.
 function status.purge(client, name)
-    return attempt(function()
-        local ask, count = asker(client), 0
+    return attempt(client, function(ask)
+        local count = 0
         local maps = ask("HKEYS", redis.prefix(name) .. "maps")
         local pattern = redis.prefix(name):gsub("[%[%]?*\\]", "\\%0") .. "*"
         scan(ask, pattern, function(keys)
@@ -219,9 +215,9 @@ local SPEC = { call = { type = "string" }, name = { type = "string" } }
 
 ---@return ponder.queue.Letter[]? letters oldest first
 function status.dead_letters(client, name)
-    return attempt(function()
+    return attempt(client, function(ask)
         local letters = {}
-        local dead = asker(client)("HGETALL", redis.prefix(name) .. "dead")
+        local dead = ask("HGETALL", redis.prefix(name) .. "dead")
         for id, text in pairs(moves.fields(dead)) do
             local letter = moves.read(text, moves.LETTER)
             local spec = moves.read(letter.spec, SPEC)
