@@ -261,7 +261,7 @@ describe("the shape of a machine", function()
         machine:add_edge("x", "z", "aggregates")
         machine:add_edge("y", "z", "aggregates")
         assert.same({ "Why?", "├─ 0.50  #1 one", "└─ 0.25* #2 two",
-            "   └─ 0.75* #3 both [merged from 1, 2]" }, draw(tree.of(look.graph(machine)), 60))
+            "   └─ 0.75* #3 both [merged from 2, 1]" }, draw(tree.of(look.graph(machine)), 60))
     end)
 
     it("of trm is its answers, the best one marked", function()

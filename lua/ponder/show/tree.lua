@@ -47,7 +47,6 @@ function tree.grow(list, edges)
         end
     end
     for item, names in pairs(sources) do
-        table.sort(names)
         item.note = "merged from " .. table.concat(names, ", ")
             .. (item.note and "; " .. item.note or "")
     end
