@@ -90,7 +90,9 @@ describe("ponder.core.net, reading", function()
             assert.equal(5, r.events)
             assert.equal(5, #data)
             assert.equal(172, #data[1])
-            assert.is_true(r.first_event_ms >= r.first_byte_ms and r.first_event_ms <= r.total_ms)
+            for _, time in ipairs { r.first_byte_ms, r.first_event_ms } do -- of two clocks
+                assert.is_true(time > 0 and time <= r.total_ms)
+            end
         end)
 
         it("names its events", function()
