@@ -195,6 +195,7 @@ describe("the floors of src", function()
     end)
 
     it("do not require a higher floor", function()
+        assert.is_true(#upward_uses(graph, function() return false end) > 100)
         assert.same({}, upward_uses(graph, c_allowed))
     end)
 
@@ -250,6 +251,7 @@ describe("the floors of lua", function()
     end)
 
     it("do not require a higher floor", function()
+        assert.is_true(#upward_uses(graph, function() return false end) > 1000)
         assert.same({}, upward_uses(graph, lua_allowed(graph)))
     end)
 
@@ -288,43 +290,5 @@ describe("a strategy", function()
                 end
             end
         end
-    end)
-end)
-
-describe("this spec", function()
-    it("reads the lines that count", function()
-        local own, foreign = included '#include "core/a.h"\n # include <lua.h>\n// #include "b.h"\n'
-        assert.same({ { "core/a.h" }, { "lua.h" } }, { own, foreign })
-        assert.same({ "ponder.a", "ponder.b.c", "ponder.cli.", "ponder.d" }, required(
-            'local a = require "ponder.a"\nrequire("ponder.b.c")\n--- require "ponder.x"\n'
-            .. 'return require("ponder.cli." .. n), require \'ponder.d\', require "cjson"\n'))
-    end)
-
-    it("finds a require of a higher floor", function()
-        local graph = {
-            ["core/a.c"] = { "core/b.h", "api/c.h" },
-            ["net/d.c"] = { "core/a.h", "store/e.h" },
-            ["api/c.c"] = { "net/d.h", "store/e.h", "core/a.h", "new/f.h" },
-            ["main.c"] = { "host.h" },
-            ["host.h"] = { "api/c.h", "main.h" },
-        }
-        assert.same({ "api/c.c -> new/f.h", "core/a.c -> api/c.h", "host.h -> main.h",
-            "net/d.c -> store/e.h" }, upward_uses(graph, c_allowed))
-        local modules = {
-            ["ponder.base.x"] = { "ponder.base.options", "ponder.core.json", "ponder.task" },
-            ["ponder.task"] = { "ponder.run.task.life" },
-            ["ponder.run.log.x"] = { "ponder.base.redact", "ponder.model", "ponder.run" },
-            ["ponder.model"] = { "ponder.model.chat" },
-            ["ponder.run"] = { "ponder.run.log.x" },
-            ["ponder.show.x"] = { "ponder.log", "ponder.cli.shared.main", "ponder.model" },
-        }
-        assert.same({ "ponder.base.x -> ponder.task", "ponder.run.log.x -> ponder.model",
-            "ponder.show.x -> ponder.cli.shared.main" }, upward_uses(modules, lua_allowed(modules)))
-    end)
-
-    it("finds cycles, and only cycles", function()
-        assert.same({ "b", "c", "b" }, cycle { a = { "b" }, b = { "x", "c" }, c = { "b" } })
-        assert.same({ "a", "a" }, cycle { a = { "a" } })
-        assert.is_nil(cycle { a = { "b", "c" }, b = { "d" }, c = { "d" }, d = {} })
     end)
 end)
