@@ -69,11 +69,9 @@ local SCHEMA = {
 }
 options.merge(SCHEMA, searches.RULES)
 
--- Without `k`.
-local USES_ONE_CHILD = { ab_mcts = true, evolve = true, dvts = true, particles = true }
-local HAS_NO_MAX_DEPTH = { astar = true, idastar = true, evolve = true } -- by default
--- Policies in Lua: a file each.
+-- Policies in Lua: a file each. Without `k` they use one child.
 local IN_LUA = { ab_mcts = true, dvts = true, evolve = true, particles = true }
+local HAS_NO_MAX_DEPTH = { astar = true, idastar = true, evolve = true } -- by default
 local USES_HEURISTIC = { astar = true, idastar = true }
 
 -- luacheck: push no max line length
@@ -239,18 +237,15 @@ function search.raised_by(err)
     return raised[err]
 end
 
--- One callback at a time.
-local function run_sequentially(core, _, functions)
-    core:begin(functions)
-    return core:run()
-end
-
 -- Runs the search to its end; returns true, or nil, message, code of a callback that failed.
 local function drive(core, opts)
     local function describe_error(err, program)
         return describe(core, opts, err, program)
     end
-    local run = opts.concurrency == 1 and run_sequentially or concurrent.run
+    local run = opts.concurrency > 1 and concurrent.run or function(_, _, functions)
+        core:begin(functions)
+        return core:run()
+    end
     local functions, ok, result, message, code = callbacks.new(core, opts) -- luacheck: ignore 311
     if opts.deadline and task.current() then
         -- Cancels a callback that waits or computes beyond the deadline.
@@ -294,31 +289,14 @@ local PRIORS = { none = true, uniform = true, softmax = true }
 local UNVISITED = { infinite = true, parent = true }
 local WEIGHTS = { softmax = true, logit = true }
 
--- The rules of the options, with the callbacks that a policy of the user's own adds.
-local function schema_for(given)
-    local rules = type(given) == "table" and given.search
-    local own = type(rules) == "table" and rules.callbacks
-    if type(own) ~= "table" then
-        return SCHEMA
-    end
-    local schema = options.merge({}, SCHEMA)
+local function check_options(given, where, level)
+    local asked, schema = type(given) == "table" and given.search, options.merge({}, SCHEMA)
+    local own = type(asked) == "table" and asked.callbacks -- callbacks that a policy adds
+    own = type(own) == "table" and own or {}
     for name in pairs(own) do
         schema[name] = { type = "callable" }
     end
-    return schema
-end
-
--- Which option of a table neither the policy nor all searches read; nil: none.
-local function unread_by_policy(given, rules)
-    for name in pairs(searches.READERS) do
-        if given[name] ~= nil and name ~= "simulate" and not (rules.callbacks or {})[name] then
-            return name
-        end
-    end
-end
-
-local function check_options(given, where, level)
-    local o = options.check(where, given, schema_for(given), level)
+    local o = options.check(where, given, schema, level)
     local function refuse(is_wrong, format, ...)
         if is_wrong then
             error("search.run: " .. format:format(...), level + 1)
@@ -332,8 +310,10 @@ local function check_options(given, where, level)
         o.policy, o.search = rules, rules.name
         o.policy_options = rules.options and options.check(
             "search.run: options of policy " .. rules.name, o.options, rules.options, level)
-        local unread = unread_by_policy(given, rules)
-        refuse(unread, "opts.%s is not for policy %s", unread, rules.name)
+        for name in pairs(searches.READERS) do
+            refuse(given[name] ~= nil and name ~= "simulate" and not own[name],
+                "opts.%s is not for policy %s", name, rules.name)
+        end
     else
         local is_known = options.has(searches.NAMES, o.search)
         refuse(not is_known, "opts.search must be %s or a policy (got %s%s)",
@@ -393,8 +373,8 @@ local function check_options(given, where, level)
     o.beam_width = o.beam_width or name == "dvts" and 1 or nil
     o.c = o.c or name == "evolve" and 1 or nil
     -- `ponder run` warns only of limits that the caller did not choose.
-    o.cut_by_default = not o.max_depth or USES_ONE_CHILD[name] and not o.k
-    o.k = o.k or USES_ONE_CHILD[name] and 1 or nil
+    o.cut_by_default = not o.max_depth or IN_LUA[name] and not o.k
+    o.k = o.k or IN_LUA[name] and 1 or nil
     o.max_depth = math.min(o.max_depth or HAS_NO_MAX_DEPTH[name] and MAX_DEPTH or 8, MAX_DEPTH)
     return o
 end
@@ -413,19 +393,6 @@ local function new_core(opts)
         { __name = "ponder.search.node", __index = read_path })
     opts.hook = opts.policy and policy.hook(core, opts, opts.policy)
     return core
-end
-
--- Sends scored nodes to the run's follower: the server streams them to its client.
-local function add_follower(opts)
-    local follower, on_event = task.current() and task.context "follower", opts.on_event
-    if follower then
-        opts.on_event = function(event)
-            if event.type == "scored" then
-                follower:on_scored(event, opts.label)
-            end
-            return on_event and on_event(event)
-        end
-    end
 end
 
 ---Searches the tree that `expand` spans from `initial_state`.
@@ -450,7 +417,15 @@ function search.run(opts)
     opts = check_options(opts, "search.run", 3)
     local started = task.now()
     local core = new_core(opts)
-    add_follower(opts)
+    local follower, on_event = task.current() and task.context "follower", opts.on_event
+    if follower then -- the server streams scored nodes to its client
+        opts.on_event = function(event)
+            if event.type == "scored" then
+                follower:on_scored(event, opts.label)
+            end
+            return on_event and on_event(event)
+        end
+    end
     opts.deadline = opts.max_duration_ms and started + opts.max_duration_ms / 1000
     local budget = budgets.new {}
     local ok, message, code

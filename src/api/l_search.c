@@ -259,13 +259,24 @@ static int core_finish(lua_State *L)
     return 0;
 }
 
-/* core:outcome() -> "over", "stop"...; nil: it is running. */
+/* The node that is the answer, or SEARCH_NO_NODE if nothing is scored. */
+static uint32_t best_of(const Search *s)
+{
+    uint32_t best = s->answer < s->count ? s->answer : s->best;
+    return best < s->count ? best : SEARCH_NO_NODE;
+}
+
+/* core:outcome() -> why it has ended, "terminal", "stop"...; nil: it is running. */
 static int core_outcome(lua_State *L)
 {
-    static const char *const outcomes[] = {NULL,           "over",           "stop",  "max_nodes",
+    static const char *const outcomes[] = {NULL,           "exhausted",      "stop",  "max_nodes",
                                            "max_duration", "max_iterations", "failed"};
     const Search *s = &core_check(L)->search;
-    lua_pushstring(L, s->ended ? outcomes[s->outcome] : NULL);
+    uint32_t best = best_of(s);
+    bool found = best != SEARCH_NO_NODE && search_node(s, best)->terminal;
+    lua_pushstring(L, !s->ended                             ? NULL
+                      : s->outcome == OUTCOME_OVER && found ? "terminal"
+                                                            : outcomes[s->outcome]);
     return 1;
 }
 
@@ -335,9 +346,7 @@ static int core_calling(lua_State *L)
 /* core:best() -> id, or nil if nothing is scored. */
 static int core_best(lua_State *L)
 {
-    const Search *s = &core_check(L)->search;
-    uint32_t best = s->answer < s->count ? s->answer : s->best;
-    return push_id(L, best < s->count ? best : SEARCH_NO_NODE);
+    return push_id(L, best_of(&core_check(L)->search));
 }
 
 /* For evaluate_all and prior, which have checked them. */

@@ -259,13 +259,6 @@ function Driver:loop()
     return true
 end
 
-local function cancel_all(driver)
-    driver.over = true
-    for _, handle in pairs(driver.tasks) do
-        handle:cancel()
-    end
-end
-
 local concurrent = {}
 
 ---Runs a search, up to `opts.concurrency` callbacks at once.
@@ -291,7 +284,12 @@ function concurrent.run(core, opts, functions, describe)
         next = 0, -- the ticket to start
         maker = 0, -- the ticket that makes its children next
         children = {}, -- {ticket, id}: new nodes that wait for a slot
-    }, { __index = Driver, __close = cancel_all })
+    }, { __index = Driver, __close = function(driver)
+        driver.over = true
+        for _, handle in pairs(driver.tasks) do
+            handle:cancel()
+        end
+    end })
     for name, wait in pairs(waits) do
         functions.callbacks[name] = function(index)
             return wait(driver, driver.tickets[index])

@@ -82,14 +82,6 @@ local function ids_of(lists)
     return copy
 end
 
-local function stop_reason(core, found)
-    local outcome = core:outcome()
-    if outcome == "over" then
-        return found and "terminal" or "exhausted"
-    end
-    return outcome
-end
-
 ---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
 ---@param started number task.now() when it began
@@ -108,7 +100,7 @@ return function(core, opts, started)
         score = best and best.score,
         best_path = best and core:path(best_id) or json.array {},
         best_node = best,
-        stop_reason = stop_reason(core, found),
+        stop_reason = core:outcome(),
         hint = not found and hint_of(opts, stats) or nil,
         iterations = hook and hook.iterations() or not hook and iterations or 0,
         choice = choice,

@@ -73,12 +73,8 @@ function tree.of(core, opts)
         final = function()
             local best, outcome = core:best(), self.outcome
             local expansions, duplicates, pruned = core:counts()
-            local found = best and core:node(best).terminal
-            local reason = outcome -- nil after an error or Ctrl-C
-            if outcome == "over" then
-                reason = found and "terminal" or "exhausted"
-            end
-            return { status = outcome and "completed" or "error", reason = reason, best = best,
+            return { -- no outcome: after an error or Ctrl-C
+                status = outcome and "completed" or "error", reason = outcome, best = best,
                 score = best and core:node(best).score,
                 path = trees.path(best, function(id) return core:node(id).parent_id end),
                 answer = best and tree.text_of(core:state(best), opts.label),
