@@ -91,8 +91,8 @@ local calls, rows -- ponder.run.log.call, ponder.run.log.rows: loaded by `prepar
 ---  recording to end
 ---@field runs table<string, ponder.log.Tape> inner runs whose end is recorded, likewise
 ---@field inner table<ponder.log.Tape, true>? inner runs that are not over
----@field private arrived table[]? answers for the next commit
----@field private readings table<string, number[]>? of each clock, not written yet
+---@field private arrived table[] answers for the next commit
+---@field private readings table<string, number[]> of each clock, not written yet
 local NONE = {} -- instead of lists and maps that most runs never fill
 local Tape = { kind = "run", session = 1, calls = 0, effects = 0, searches = 0, events = 0,
     before = { events = NONE, searches = NONE }, playing = false, offline = false,
@@ -111,6 +111,7 @@ function NOTHING.find_next() end
 function tape.new(fields)
     fields.root, fields.clock = fields.root or fields, fields.writer.clock
     fields.past, fields.asked = fields.past or NOTHING, {}
+    fields.arrived, fields.readings = {}, {}
     return setmetatable(fields, Tape)
 end
 
@@ -149,8 +150,8 @@ end
 ---Writes the readings so far.
 function Tape:write_readings()
     local readings = self.readings
-    self.readings = nil
-    for clock, list in pairs(readings or NONE) do
+    self.readings = {}
+    for clock, list in pairs(readings) do
         local form = clock == "seed" and "<i8" or "<d"
         self:write("INSERT INTO readings (run, seq, clock, readings) VALUES (?, ?, ?, ?)", self.id,
             self.writer:next_seq(), clock, string.pack(form:rep(#list), unpack(list)))
@@ -173,15 +174,9 @@ function Tape:reading(clock, live)
     end
     if self.writer.discards then
         return value
-    elseif not self.readings then
-        self.readings = {}
-        self.writer.pending[self] = true
     end
-    local list = self.readings[clock]
-    if not list then
-        list = {}
-        self.readings[clock] = list
-    end
+    local list = self.readings[clock] or {}
+    self.readings[clock], self.writer.pending[self] = list, true
     list[#list + 1] = value
     if #list == A_ROW then
         self:write_readings()
@@ -279,13 +274,12 @@ end
 ---Queues an answer, or the end of an inner run, for the next commit, which wakes a task.
 ---@param waits string what it waits for
 function Tape:arrive(what, t, waits)
-    self.arrived = self.arrived or {}
     self.arrived[#self.arrived + 1] = { task = t, what = what, waits = waits }
 end
 
 -- Removes it from the queue.
 local function forget(self, what)
-    for i, one in ipairs(self.arrived or NONE) do
+    for i, one in ipairs(self.arrived) do
         if one.what == what then
             return table.remove(self.arrived, i)
         end
@@ -308,7 +302,7 @@ function Tape:turn(rounds)
             return false
         end
     end
-    local arrived = self.arrived ~= nil and self.arrived[1] ~= nil
+    local arrived = self.arrived[1] ~= nil
     if arrived then
         local round = played_round(self, rounds)
         for _, one in ipairs(self.arrived) do
@@ -316,11 +310,9 @@ function Tape:turn(rounds)
                 note(self, round, one.what.kind, one.what.id)
             end
         end
-        self.arrived, self.noted = nil, self.arrived
-    elseif scheduler.is_idle(self.group) then
-        if writer.short and writer.in_flight == 0 then
-            stop_all(self, writer.short)
-        end
+        self.arrived, self.noted = {}, self.arrived
+    elseif writer.short and writer.in_flight == 0 and scheduler.is_idle(self.group) then
+        stop_all(self, writer.short)
     end
     return arrived or writer.has_asked
 end

@@ -91,7 +91,7 @@ function life.tape()
     return current and current.group.tape or nil
 end
 
----@return integer serial of the newest task
+---The serial of the newest task.
 function life.newest()
     return last_serial
 end
