@@ -204,6 +204,11 @@ describe("the limit of", function()
     it("memory does not count garbage", function()
         assert.equal(1, run("for i = 1, 1e5 do local s = ('x'):rep(1000) .. i end return 1",
             within { memory_mb = 1 }))
+        assert.equal(1 << 16, run([[ -- even where the collector would not run yet
+            local keep = {}
+            for i = 1, 1 << 16 do keep[i] = i end
+            for i = 1, 5000 do local s = ('x'):rep(1000) .. i end
+            return #keep]], within { memory_mb = 2 }))
     end)
 
     it("memory applies to globals", function()
