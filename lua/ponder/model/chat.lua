@@ -401,12 +401,15 @@ function chat.run(model, opts, level)
         return nil, target.label .. " cannot continue a reply (prefill); nothing was sent",
             "UNSUPPORTED"
     end
-    for _, option in ipairs(plan.dropped and options.names(plan.dropped) or {}) do
-        local line = ("%s: %s is not sent: %s"):format(target.label, option, plan.dropped[option])
-        if plan.all.strict_options then
-            return nil, line .. "; nothing was sent (strict_options)", "BAD_REQUEST"
+    if plan.dropped then
+        for _, option in ipairs(options.names(plan.dropped)) do
+            local line = ("%s: %s is not sent: %s"):format(target.label, option,
+                plan.dropped[option])
+            if plan.all.strict_options then
+                return nil, line .. "; nothing was sent (strict_options)", "BAD_REQUEST"
+            end
+            notice.once(line)
         end
-        notice.once(line)
     end
     local draft, message, code, partial = ask_all(model, plan)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end

@@ -199,7 +199,7 @@ function openai.parse(reply)
         local message = read.list(choice, "message")
         samples[i] = finish_of(choice, { text = content_of(message),
             reasoning = reasoning_of(message), refusal = read.text(message, "refusal"),
-            tool_calls = read.tool_calls(message),
+            tool_calls = message.tool_calls and read.tool_calls(message),
             logprobs = read.logprobs(read.at(choice, "logprobs", "content")) })
     end
     if #samples == 0 then return nil, "the reply has no choices" end

@@ -79,8 +79,9 @@ end
 --- The log probabilities of tokens in OpenAI's form; nil if there are none.
 ---@return {token: string, logprob: number, top: table[]?}[]?
 function read.logprobs(list)
+    if type(list) ~= "table" then return nil end
     local out = {}
-    for i, one in ipairs(type(list) == "table" and list or out) do
+    for i, one in ipairs(list) do
         out[i] = { token = read.text(one, "token"), logprob = read.at(one, "logprob"),
             top = alternatives(one) }
     end
