@@ -142,7 +142,7 @@ ponder tot: max depth, 12 thoughts, best 0.90, 8 calls, 800 tokens, T s, ]] .. S
         local r = ponder { "cot", "--verbose", "--model", GAME, "Use 4 4 6 8 to make 24" }
         assert.equal(0, r.status)
         assert.truthy(("\n" .. r.err):find("\n> 1 script:", 1, true), r.err)
-        local missing = shell.root .. "/no-such-directory" -- /nonexistent exists: logs are in it
+        local missing = shell.root .. "/no-such-directory"
         r = ponder { "cot", "--prompts", missing, "--model", GAME, "Use 4 4 6 8 to make 24" }
         assert.same({ 2, ("ponder cot: --prompts: %s: No such file or directory; ponder prompts "
             .. "eject --to DIR makes one"):format(missing) }, { r.status, shell.lines(r.err)[1] })
@@ -281,7 +281,8 @@ local SLOW = { "tot", "--model", STEPS, "--round-size", "2", "Why?" }
 local STILL = { WAIT = "0.1", LATER = "30" }
 
 local function env(more)
-    local all = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", WAIT = "0" }
+    local all = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", WAIT = "0",
+        XDG_STATE_HOME = shell.state_home() }
     for name, value in pairs(more or {}) do all[name] = value end
     return all
 end

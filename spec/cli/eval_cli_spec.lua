@@ -209,7 +209,8 @@ describe("ponder eval", function()
             sed -i 's/return 4/syntax error/' sums.lua
             until [ $(grep -c waiting $ERR) -ge 3 ]; do sleep 0.05; done
             kill -INT $pid; wait $pid]]):format(shell.quote(dir.path),
-            "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent", shell.quote(shell.executable)))
+            "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent XDG_STATE_HOME=$PWD/state",
+            shell.quote(shell.executable)))
         assert.equal(130, result.status, result.err)
         assert.equal(2, select(2, result.out:gsub("\nconst +20 ", "")))
         assert.matches("sums.lua:%d+: .-waiting for a change", result.err)
@@ -228,7 +229,8 @@ describe("ponder eval", function()
             at 3; printf 'return (' >helper.lua
             at 4; printf 'return 2 + 0' >helper.lua
             at 5; kill -INT $pid; wait $pid; grep -c waiting $ERR >>$OUT]]):format(
-            shell.quote(dir.path), "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent",
+            shell.quote(dir.path),
+            "env HOME=/nonexistent XDG_CONFIG_HOME=/nonexistent XDG_STATE_HOME=$PWD/state",
             shell.quote(shell.executable)))
         assert.matches("d.csv: No such file.-helper.lua:1: .-waiting", result.err)
         assert.matches("^POLICY.-\nf +1 +0%.0 %%.-\nf +1 +100%.0 %%.-\nf +1 +100%.0 %%.-\n5\n$",
