@@ -51,13 +51,11 @@ BETTER: TIE.]]
 ---Opens the model.
 ---@param opts table changed
 function judge.prepare(opts)
+    local problem
     if type(opts.model) == "string" then
-        local opened, message = model.try_open(opts.model)
-        if not opened then
-            return message
-        end
-        opts.model = opened
+        opts.model, problem = model.try_open(opts.model)
     end
+    return problem
 end
 
 -- Quotes a text, truncated to `max` bytes; the rubric and the question have no `max`.

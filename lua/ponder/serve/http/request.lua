@@ -1,6 +1,7 @@
 --- What a served policy is called with: the request.
 
 local options = require "ponder.base.options"
+local protocol = require "ponder.serve.mcp.protocol"
 local quote = require "ponder.quote"
 local trees = require "ponder.think.search.tree"
 
@@ -59,14 +60,11 @@ function Request:progress(done, total, message)
     self.sink:progress(done, total, message)
 end
 
-local LEVELS = { debug = true, info = true, notice = true, warning = true, error = true,
-    critical = true, alert = true, emergency = true }
-
 ---Sends a line to the log of the client (MCP) or of the server.
 ---@param level "debug"|"info"|"notice"|"warning"|"error"|"critical"|"alert"|"emergency"
 ---@param text string
 function Request:log(level, text)
-    if not LEVELS[level] then
+    if not protocol.level(level) then
         error(("request:log: unknown level %q"):format(tostring(level)), 2)
     end
     options.argument("request:log", "text", text, "string")

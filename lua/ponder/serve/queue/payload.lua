@@ -12,26 +12,26 @@ payload.MAX_BYTES = 8 << 20
 local WORTH_IT = 1024 -- bytes; shorter texts are not compressed
 local MAX_MESSAGE_BYTES = 1 << 16
 
-local function mebibytes(n)
-    return ("%.1f MiB"):format(n / (1 << 20))
-end
-
--- The reason why json.encode refused a value.
-local function reason(message)
-    return (message:gsub("^.-json%.encode: ", ""))
-end
-
----@return string? code "BAD_ITEM", "TOO_LARGE"
-function payload.item(item)
-    local ok, text = pcall(json.encode, item == nil and json.null or item)
+-- A value as JSON; or nil, what is wrong with it, and whether it is too large.
+local function encode(value)
+    local ok, text = pcall(json.encode, value == nil and json.null or value)
     if not ok then
-        return nil, "cannot be sent to a worker: " .. reason(text), "BAD_ITEM"
+        return nil, "cannot be sent: " .. text:gsub("^.-json%.encode: ", ""), false
     elseif #text > payload.MAX_BYTES then
-        return nil, ("has %s, more than the %s that a queue takes: put it into a file or a store "
-            .. "and send where it is"):format(mebibytes(#text), mebibytes(payload.MAX_BYTES)),
-            "TOO_LARGE"
+        return nil, ("has %.1f MiB, more than the %.1f MiB that a queue takes"):format(
+            #text / (1 << 20), payload.MAX_BYTES / (1 << 20)), true
     end
     return text
+end
+
+---Encodes an item.
+---@return string? code "BAD_ITEM", "TOO_LARGE"
+function payload.item(item)
+    local text, problem, is_too_large = encode(item)
+    if is_too_large then
+        return nil, problem .. ": put it into a file or a store and send where it is", "TOO_LARGE"
+    end
+    return text, problem, problem and "BAD_ITEM"
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -122,13 +122,9 @@ end
 ---Encodes the result of a function.
 ---@param rows? string of its run, from ponder.run.log.carry
 function payload.value(value, rows)
-    local ok, text = pcall(json.encode, value == nil and json.null or value)
-    if not ok then
-        return nil, "the result cannot be sent: " .. reason(text)
-    end
-    if #text > payload.MAX_BYTES then
-        return nil, ("the result has %s, more than the %s that a queue takes"):format(
-            mebibytes(#text), mebibytes(payload.MAX_BYTES))
+    local text, problem = encode(value)
+    if not text then
+        return nil, "the result " .. problem
     end
     return pack(text, rows)
 end
@@ -145,8 +141,8 @@ end
 function payload.failure(message, code, partial, rows)
     local what = { message = payload.text(message):sub(1, MAX_MESSAGE_BYTES),
         code = code and tostring(code), partial = partial }
-    local ok, text = pcall(json.encode, what)
-    if not ok or #text > payload.MAX_BYTES then
+    local text = encode(what)
+    if not text then
         what.partial = nil
         text = json.encode(what)
     end
