@@ -25,18 +25,15 @@ local CALL = "attempt"
 
 -- The evaluation for these flags, without data.
 local function load_evaluation(chunk, flags)
-    local without_data, policies = {}, {}
-    for name, field in pairs(chunk(flags)) do
-        without_data[name] = field
-    end
+    local without_data, policies = options.merge({}, chunk(flags)), {}
     without_data.data = { {} }
-    local values = without_data.policies
     local evaluation = assert(definition.new(without_data, { seed = 0,
         at_samples = flags.at_samples, beside = flags.beside }, 1))
     for _, policy in ipairs(evaluation.policies) do
         policies[policy.name] = policy
     end
-    return { evaluation = evaluation, policies = policies, values = values, subjects = {} }
+    return { evaluation = evaluation, policies = policies,
+        values = without_data.policies, subjects = {} }
 end
 
 -- The policy of a candidate of ponder.optimize.
