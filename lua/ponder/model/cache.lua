@@ -54,10 +54,6 @@ local Cache = {}
 Cache.__index = Cache
 Cache.__name = "ponder.model.Cache"
 
-local function warn_on_stderr(line)
-    io.stderr:write("ponder: ", line, "\n")
-end
-
 --- Opens a cache, and creates it if it does not exist.
 ---@param place string path of a file, or URL of a Redis (ponder.model.cache.shared)
 ---@param warn? fun(line: string) called once if replies cannot be kept any more; default: writes a
@@ -76,7 +72,9 @@ function cache.open(place, warn)
     end
     local backends = redis.is_url(place) and shared or file
     local message, code
-    self.backend, message, code = backends.open(place, warn or warn_on_stderr)
+    self.backend, message, code = backends.open(place, warn or function(line)
+        io.stderr:write("ponder: ", line, "\n")
+    end)
     if not self.backend then
         return nil, message, code
     end
@@ -162,11 +160,6 @@ Flight.__close = function(flight)
     flight.waiting:wake()
 end
 
-local function wait_for(flight)
-    flight.waiting:wait()
-    return flight.text and decode(flight.text)
-end
-
 local function send(self, key, request, next)
     local flight <close> = setmetatable({ key = key, flights = self.flights,
         waiting = waiters.new "an equal request" }, Flight)
@@ -184,8 +177,7 @@ local function send(self, key, request, next)
     if text then
         if self.backend and redact.keep(text) == text then -- no reply is altered: not kept then
             local tape = scheduler.tape()
-            self.backend:keep(key, text, draft, request,
-                tape and tape.uid)
+            self.backend:keep(key, text, draft, request, tape and tape.uid)
         end
         flight.text = text
     end
@@ -233,7 +225,11 @@ function Cache:answer(request, next)
     local keys = keys_of(request)
     while true do
         local flight = self.flights[keys[1]]
-        local draft = flight and wait_for(flight)
+        local draft
+        if flight then
+            flight.waiting:wait()
+            draft = flight.text and decode(flight.text)
+        end
         for i = 1, flight and 0 or #keys do
             draft = draft or find_own(self, request, keys[i])
         end

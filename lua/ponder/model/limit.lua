@@ -22,17 +22,12 @@ local MAX_RESET_MS = 60000 -- later resets are ignored: the server may answer 42
 local Bucket = {}
 Bucket.__index = Bucket
 
-function Bucket:refill(now_ms)
-    local gained = (now_ms - self.at) * self.capacity / MINUTE_MS
-    self.level = math.min(self.capacity, self.level + math.max(0, gained))
-    self.at = now_ms
-end
-
 -- Reserves tokens: the level may become negative, and the wait is the time until it is 0 again. So
 -- calls leave in the order of their bookings. A cost above the capacity counts as the capacity.
 function Bucket:book(cost, now_ms)
-    self:refill(now_ms)
-    self.level = self.level - math.min(cost, self.capacity)
+    local gained = math.max(0, (now_ms - self.at) * self.capacity / MINUTE_MS)
+    self.level = math.min(self.capacity, self.level + gained) - math.min(cost, self.capacity)
+    self.at = now_ms
     return self.level < 0 and math.ceil(-self.level * MINUTE_MS / self.capacity) or 0
 end
 

@@ -212,23 +212,19 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Names
 
-local function suggestion(text, providers)
-    local names = options.names(providers)
+local function unknown_provider(text, providers)
+    local names, near = options.names(providers), nil
     for _, known in ipairs(names) do
         for _, pattern in ipairs(providers[known].looks_like or {}) do
-            if text:find(pattern) then return known .. ":" .. text end
+            if not near and text:find(pattern) then near = known .. ":" .. text end
         end
     end
     local first, rest = text:match("^([^:/]*)([:/].*)$")
-    local near = first and options.nearest(first, names)
-    return near and near .. rest
-end
-
-local function unknown_provider(text, providers)
-    local near = suggestion(text, providers)
+    local known = not near and first and options.nearest(first, names)
+    near = near or known and known .. rest
     return ("no provider in %s%s; known: %s; $PONDER_PROVIDER names the one for bare model names")
         :format(options.show(text), near and (" (did you mean %q?)"):format(near) or "",
-            table.concat(options.names(providers), ", "))
+            table.concat(names, ", "))
 end
 
 --- Splits "provider:model". The part before the first `:` or `/` must be a provider, because names

@@ -106,13 +106,7 @@ function price.load(env, config)
     return merged
 end
 
-local shared
-
--- The prices for this process's environment, loaded once.
-local function of_process()
-    shared = shared or price.load(os.getenv, name.load_config(os.getenv))
-    return shared
-end
+local shared -- the prices for this process's environment, loaded once
 
 -------------------------------------------------------------------------------
 -- One model
@@ -129,17 +123,15 @@ function price.name(provider, model, base_url)
     return provider .. ":" .. model
 end
 
-local function is_snapshot(rest)
-    return rest:find("^[-@]%d%d%d%d[%d-]*$") ~= nil or rest == "-latest"
-end
-
 -- How closely a key matches a model, -1 if not: longer names, and names without a star, are closer.
 local function closeness(key, wanted)
     local front = key:match("^(.*)%*$")
     if front then
         return wanted:sub(1, #front) == front and #front or -1
     end
-    return wanted:sub(1, #key) == key and is_snapshot(wanted:sub(#key + 1)) and #key + 0.5 or -1
+    local rest = wanted:sub(1, #key) == key and wanted:sub(#key + 1) or ""
+    local is_snapshot = rest == "-latest" or rest:find("^[-@]%d%d%d%d[%d-]*$")
+    return is_snapshot and #key + 0.5 or -1
 end
 
 ---The price of a model.
@@ -149,7 +141,8 @@ end
 ---@param prices? table<string, ponder.model.Rates> default: those of this process
 ---@return ponder.model.Rates? rates nil: unknown
 function price.of(provider, model, base_url, prices)
-    prices = prices or of_process()
+    shared = shared or prices == nil and price.load(os.getenv, name.load_config(os.getenv)) or nil
+    prices = prices or shared
     local wanted = price.name(provider, model, base_url)
     local best, closest = prices[wanted], -1
     if not best then

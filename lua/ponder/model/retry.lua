@@ -120,22 +120,18 @@ function retry.wait_ms(failure, attempt, max_retries, now_s, random)
     return asked
 end
 
--- A hint at the likely cause of a failure.
-local function advice(target, problem)
-    if problem.status == 401 then
-        return target.key_from and "the key is from " .. target.key_from or "no key was sent"
-    elseif problem.status == 404 and target.provider.path == "/chat/completions"
-        and not target.base_url:find("/v%d") then
-        return ("the base URL has no /v1: try %s/v1"):format(target.base_url)
-    end
-end
-
 --- The message of a failed call: the model, the server's message, status, attempts and URL.
 ---@param problem {message: string, status: integer?, place: string?} place: in place of a status
 ---@param why? string the reason why it was not tried again
 function retry.explain(target, problem, attempts, why)
     local status = problem.status and "status " .. problem.status or problem.place or "no reply"
-    local hint, is_refused = advice(target, problem), not problem.status or problem.status >= 400
+    local is_refused, hint = not problem.status or problem.status >= 400, nil
+    if problem.status == 401 then
+        hint = target.key_from and "the key is from " .. target.key_from or "no key was sent"
+    elseif problem.status == 404 and target.provider.path == "/chat/completions"
+        and not target.base_url:find("/v%d") then
+        hint = ("the base URL has no /v1: try %s/v1"):format(target.base_url)
+    end
     local text = ("%s: %s (%s, %s%s)%s%s"):format(target.label, problem.message, status,
         quote.count(attempts, "attempt"), why and "; " .. why or "",
         is_refused and target.url and " at " .. target.url or "", hint and ": " .. hint or "")

@@ -86,10 +86,6 @@ return 1]]
 local Shared = {}
 Shared.__index = Shared
 
-local function one_line(message)
-    return (tostring(message):gsub("%c+", " "))
-end
-
 -- What `f(client, ...)` returns; nil while Redis cannot be reached.
 local function ask(self, f, ...)
     if self.retry_at and task.now() < self.retry_at then
@@ -98,7 +94,8 @@ local function ask(self, f, ...)
     local reply, message, code = f(self.client, ...)
     if reply == nil then
         if code ~= "CLOSED_HERE" and not self.retry_at then
-            self.warn(("%s; calls continue without the shared cache"):format(one_line(message)))
+            self.warn(("%s; calls continue without the shared cache"):format(
+                (tostring(message):gsub("%c+", " "))))
         end
         self.retry_at = task.now() + RETRY_S
     elseif self.retry_at then
@@ -133,12 +130,6 @@ function Claim:__close()
     self.backend.client:post("EVAL", RENEW, 1, self.flight, self.holder, 0)
 end
 
-local function renew(self, flight, holder)
-    repeat
-        task.sleep(LEASE_S / 4)
-    until ask(self, self.client.eval, RENEW, { flight }, holder, LEASE_S * 1000) == 0
-end
-
 function Shared:claim(key, find)
     self.count = self.count + 1
     local flight, holder = PREFIX .. "flight:" .. key, ("%s %d"):format(self.holder, self.count)
@@ -152,7 +143,12 @@ function Shared:claim(key, find)
             return nil, find()
         elseif answer[1] == "ask" then
             return setmetatable({ backend = self, flight = flight, holder = holder,
-                renewing = task.spawn(renew, self, flight, holder) }, Claim)
+                renewing = task.spawn(function()
+                    repeat
+                        task.sleep(LEASE_S / 4)
+                    until ask(self, self.client.eval, RENEW, { flight }, holder,
+                        LEASE_S * 1000) == 0
+                end) }, Claim)
         end
         pause()
     end
