@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -259,13 +258,7 @@ static void make_root(const Isolated *p)
 
 static void limit(int what, rlim_t max)
 {
-    struct rlimit now;
-    if (getrlimit((__rlimit_resource_t)what, &now) != 0)
-        refuse("limits");
-    if (now.rlim_max < max)
-        max = now.rlim_max;
-    now.rlim_cur = now.rlim_max = max;
-    if (setrlimit((__rlimit_resource_t)what, &now) != 0)
+    if ((errno = system_limit(what, max, max)) != 0)
         refuse("limits");
 }
 
@@ -302,7 +295,7 @@ static void run_first(const Isolated *p, int parent)
     if (setresgid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0 ||
         setresuid(INSIDE_ID, INSIDE_ID, INSIDE_ID) != 0)
         refuse("ids");
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    system_die_with_parent();
     make_root(p);
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         refuse("privileges");

@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -118,9 +117,8 @@ static int enter_seccomp(void)
  */
 static int enter_process(void)
 {
-    return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 &&
-                   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
+    system_die_with_parent();
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
                ? 0
                : errno;
 }
@@ -151,33 +149,21 @@ static int nothing(void)
 
 /* ---- rlimits ---- */
 
-static int limit(int what, rlim_t max)
-{
-    struct rlimit now;
-    if (getrlimit(what, &now) != 0)
-        return errno;
-    if (now.rlim_max < max)
-        return 0;
-    now.rlim_cur = now.rlim_max = max;
-    if (what == RLIMIT_CPU && now.rlim_max > 1)
-        now.rlim_cur = max - 1; /* SIGXCPU comes first and tells why it ends */
-    return setrlimit(what, &now) == 0 ? 0 : errno;
-}
-
 static int enter_limits(size_t memory, long cpu_seconds)
 {
 #ifdef __SANITIZE_ADDRESS__ /* its shadow memory takes terabytes of address space */
     memory = 0;
 #endif
-    int error = limit(RLIMIT_CORE, 0);
+    rlim_t cpu = (rlim_t)cpu_seconds;
+    int error = system_limit(RLIMIT_CORE, 0, 0);
     if (error == 0)
-        error = limit(RLIMIT_FSIZE, 0);
+        error = system_limit(RLIMIT_FSIZE, 0, 0);
     if (error == 0)
-        error = limit(RLIMIT_NPROC, 0);
+        error = system_limit(RLIMIT_NPROC, 0, 0);
     if (error == 0 && memory > 0)
-        error = limit(RLIMIT_AS, memory);
-    if (error == 0 && cpu_seconds > 0)
-        error = limit(RLIMIT_CPU, (rlim_t)cpu_seconds);
+        error = system_limit(RLIMIT_AS, memory, memory);
+    if (error == 0 && cpu > 0) /* SIGXCPU comes first and tells why it ends */
+        error = system_limit(RLIMIT_CPU, cpu > 1 ? cpu - 1 : cpu, cpu);
     return error;
 }
 

@@ -18,26 +18,18 @@ enum {
     LINGER_MS = 5000 /* how long the rest of a body is dropped after its request was refused */
 };
 
-static bool add_headers(struct MHD_Response *response, const char *headers, size_t size)
-{
-    const char *end = headers + size;
-    while (headers < end) {
-        const char *value = headers + strlen(headers) + 1;
-        if (MHD_add_response_header(response, headers, value) != MHD_YES)
-            return false;
-        headers = value + strlen(value) + 1;
-    }
-    return true;
-}
-
 static bool answer(Request *r, int status, struct MHD_Response *response, const char *headers,
                    size_t headers_size, RequestState state)
 {
     if (response == NULL)
         return false;
-    if (!add_headers(response, headers, headers_size)) {
-        MHD_destroy_response(response);
-        return false;
+    for (const char *end = headers + headers_size, *value; headers < end;
+         headers = value + strlen(value) + 1) {
+        value = headers + strlen(headers) + 1;
+        if (MHD_add_response_header(response, headers, value) != MHD_YES) {
+            MHD_destroy_response(response);
+            return false;
+        }
     }
     r->response = response;
     r->status = status;

@@ -413,7 +413,7 @@ enum MHD_Result http_on_request(void *cls, struct MHD_Connection *connection, co
 void http_free_request(Request *r)
 {
     HttpServer *s = r->server;
-    size_t slot = (size_t)(r->shown.id & 0xffffffff) - 1;
+    size_t slot = slot_of(r->shown.id);
     loop_end(r->watch);
     s->slots.items[slot] = NULL;
     vec_push(&s->free_slots, (uint32_t)slot); /* reserved in take_slot */

@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -48,6 +47,17 @@ void system_die_with_parent(void)
 #if SYSTEM_IS_LINUX
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
+}
+
+int system_limit(int what, rlim_t soft, rlim_t hard)
+{
+    struct rlimit now;
+    if (getrlimit((unsigned)what, &now) != 0)
+        return errno;
+    now.rlim_max = hard < now.rlim_max ? hard : now.rlim_max;
+    now.rlim_cur = soft < now.rlim_cur ? soft : now.rlim_cur;
+    now.rlim_cur = now.rlim_cur < now.rlim_max ? now.rlim_cur : now.rlim_max;
+    return setrlimit((unsigned)what, &now) == 0 ? 0 : errno;
 }
 
 const char *system_program(void)

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #if defined(__linux__) && !defined(PONDER_PLAIN)
@@ -28,6 +29,9 @@ bool system_close_from(int first, bool on_exec);
 
 /* In a child: SIGKILL when the parent ends. Plain: it may outlive a parent that is killed. */
 void system_die_with_parent(void);
+
+/* Lowers a resource limit (RLIMIT_CPU), and never raises one. Returns 0 or an errno value. */
+int system_limit(int what, rlim_t soft, rlim_t hard);
 
 /* The path of this program. Plain: a program that is replaced while it runs starts the new one. */
 const char *system_program(void);

@@ -189,15 +189,6 @@ static bool starts_stream(const Transfer *t, unsigned char first)
     return t->stream_type || !(t->json_type || t->html_type);
 }
 
-/* The first byte that is neither blank nor part of a byte order mark. */
-static const char *first_significant(const char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!is_space(bytes[i]) && memchr("\xEF\xBB\xBF", bytes[i], 3) == NULL)
-            return bytes + i;
-    return NULL;
-}
-
 static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
 {
     long status = 0;
@@ -206,10 +197,10 @@ static BodyMode decide(const Transfer *t, const char *bytes, size_t n)
         return BODY_SKIP;
     if (t->call->stream == SSE_NONE || status < 200 || status > 299)
         return BODY_KEEP;
-    const char *first = first_significant(bytes, n);
-    if (first == NULL)
-        return BODY_UNKNOWN;
-    return starts_stream(t, (unsigned char)*first) ? BODY_STREAM : BODY_KEEP;
+    for (size_t i = 0; i < n; i++)
+        if (!is_space(bytes[i]) && memchr("\xEF\xBB\xBF", bytes[i], 3) == NULL)
+            return starts_stream(t, (unsigned char)bytes[i]) ? BODY_STREAM : BODY_KEEP;
+    return BODY_UNKNOWN; /* only blanks, or a part of a byte order mark */
 }
 
 static bool read_body(Transfer *t, const char *bytes, size_t n)
