@@ -17,6 +17,7 @@
 --- When a client disconnects, its run and the model calls in flight are cancelled.
 
 local budgets = require "ponder.run.task.budget"
+local errors = require "ponder.serve.http.errors"
 local guard = require "ponder.serve.http.guard"
 local http = require "ponder.core.http"
 local kept = require "ponder.serve.http.kept"
@@ -179,7 +180,13 @@ function serve.new(opts)
         version = opts.version, log = opts.log, timeout_ms = opts.timeout_ms,
         max_cost_per_request = opts.max_cost_per_request,
         max_calls_per_request = opts.max_calls_per_request,
-        on_called = function(...) self:count_call(...) end }
+        on_called = function(policy, spent, failure)
+            self:count_spent({ policy = policy }, spent)
+            if failure then
+                self.metrics:add("ponder_errors_total", 1,
+                    errors.of_policy(policy.name, failure).code)
+            end
+        end }
     return self
 end
 

@@ -162,14 +162,6 @@ function Server:count_spent(job, spent)
     m:add("ponder_cost_usd_total", spent.cost or 0, name)
 end
 
----Counts a call of a policy as a tool (MCP).
-function Server:count_call(policy, spent, failure)
-    self:count_spent({ policy = policy }, spent)
-    if failure then
-        self.metrics:add("ponder_errors_total", 1, errors.of_policy(policy.name, failure).code)
-    end
-end
-
 ---Answers one request for a policy; raises a ponder.serve.Error if a field is wrong.
 function Server:answer(r, endpoint, key)
     local job = endpoint.read(fields.body(r.body), self, key)

@@ -59,9 +59,4 @@ function protocol.notification(method, params)
     return { jsonrpc = "2.0", method = method, params = params }
 end
 
----A name that a tool may have: `[A-Za-z0-9_.-]`, at most 128 bytes.
-function protocol.tool_name(name)
-    return (name:gsub("[^%w_.-]", "_"):sub(1, 128))
-end
-
 return protocol

@@ -19,6 +19,7 @@ local task = require "ponder.task"
 local server = {}
 
 local PAGE = 100 -- items of a list at a time
+local MAX_NAME = 128 -- of a tool, whose signs are [A-Za-z0-9_.-]
 
 ---@class ponder.mcp.Catalog what a server offers besides tools
 ---@field list fun(): table[] in the protocol's form
@@ -53,7 +54,7 @@ function server.new(opts)
     opts = options.merge(options.merge({}, DEFAULTS), opts)
     local self = setmetatable({ opts = opts, tools = json.array {}, by_name = {} }, Server)
     for i, policy in ipairs(opts.policies) do
-        local tool = { name = protocol.tool_name(policy.name),
+        local tool = { name = policy.name:gsub("[^%w_.-]", "_"):sub(1, MAX_NAME),
             description = policy.description or ("the policy " .. policy.name),
             inputSchema = object_schema(policy.parameters or PROMPT_SCHEMA),
             outputSchema = policy.returns and object_schema(policy.returns),
