@@ -197,55 +197,44 @@ local function check_version(self, info)
     end
 end
 
--- Signs in step by step, then sends the queued commands. If the user may not ask for the version,
+-- Connects and signs in, then sends the queued commands. If the user may not ask for the version,
 -- it is assumed to be new enough.
-local function sign_in(self, steps, i)
-    local step = steps[i]
-    if not step then
-        self.ready = true
-        local unsent = self.unsent
-        self.unsent = {}
-        for _, slot in ipairs(unsent) do
-            if slot.task then
-                send(self, slot)
-            end
-        end
-        return
-    end
-    send(self, { words = step, on_reply = function(ok, reply)
-        local message, code
-        if ok and step[1] == "INFO" then
-            message, code = check_version(self, tostring(reply))
-        elseif not ok then
-            message, code = explain(self, step, reply)
-        end
-        if message and not (step[1] == "INFO" and code == "NOT_ALLOWED") then
-            return disconnect(self, message, code)
-        end
-        return sign_in(self, steps, i + 1)
-    end })
-end
-
 local function connect(self)
-    local place = self.place
+    local place, steps = self.place, {}
     self.connections = self.connections + 1
     self.core = core.connect(place.base_url, place.socket_path, place.ca_file,
         self.connect_timeout_ms)
     self.source = { port = self.core:port(), pending = function() return self.waiting > 0 end,
         take = function() take(self) end }
     sources.add(self.source)
-    local steps = {}
     if place.password then
-        steps[1] = { "AUTH", place.password }
-        if place.user then
-            table.insert(steps[1], 2, place.user)
-        end
+        steps[1] = place.user and { "AUTH", place.user, place.password }
+            or { "AUTH", place.password }
     end
     steps[#steps + 1] = { "INFO", "server" }
-    if place.db ~= 0 then
-        steps[#steps + 1] = { "SELECT", place.db }
+    steps[#steps + 1] = place.db ~= 0 and { "SELECT", place.db } or nil
+    for i, step in ipairs(steps) do
+        send(self, { words = step, on_reply = function(ok, reply)
+            local message, code
+            if ok and step[1] == "INFO" then
+                message, code = check_version(self, tostring(reply))
+            elseif not ok then
+                message, code = explain(self, step, reply)
+            end
+            if message and not (step[1] == "INFO" and code == "NOT_ALLOWED") then
+                return disconnect(self, message, code)
+            elseif i == #steps then
+                self.ready = true
+                local unsent = self.unsent
+                self.unsent = {}
+                for _, slot in ipairs(unsent) do
+                    if slot.task then
+                        send(self, slot)
+                    end
+                end
+            end
+        end })
     end
-    sign_in(self, steps, 1)
 end
 
 local Waiting = {}
