@@ -53,6 +53,7 @@ describe("the price of a model", function()
 
     it("applies only at the maker's own address", function()
         assert.equal(2.5, input_of("openai", "gpt-4o", "https://api.openai.com/v1"))
+        assert.equal(2.5, input_of("openai", "gpt-4o", "https://api.openai.com/v1/"))
         assert.equal(1, input_of("anthropic", "claude-haiku-4-5", "https://api.anthropic.com"))
         for _, base_url in ipairs { "http://localhost:8080/v1",
             "https://api.openai.com.evil.org/v1", "https://openrouter.ai/api/v1",
