@@ -22,10 +22,10 @@ local callbacks = require "ponder.think.search.callbacks"
 local concurrent = require "ponder.think.search.concurrent"
 local core_search = require "ponder.core.search"
 local failures = require "ponder.run.task.failures"
-local make_result = require "ponder.think.search.result"
 local options = require "ponder.base.options"
 local policy = require "ponder.think.search.policy"
 local quote = require "ponder.quote"
+local results = require "ponder.think.search.result"
 local scheduler = require "ponder.run.task.scheduler"
 local searches = require "ponder.base.searches"
 local session = require "ponder.think.search.session"
@@ -384,7 +384,7 @@ local function new_core(opts)
     -- A node's path is made when it is read; nil: the node was freed.
     local function read_path(node, name)
         if name == "path" then
-            local ok, path = pcall(core.path, core, rawget(node, "id"))
+            local ok, path = pcall(results.path, core, rawget(node, "id"))
             rawset(node, "path", ok and path or nil)
             return ok and path or nil
         end
@@ -434,7 +434,7 @@ function search.run(opts)
     else
         ok, message, code = drive_logged(core, opts)
     end
-    local result = make_result(core, opts, started)
+    local result = results.of(core, opts, started)
     result.spent = budget:account()
     local hints = result.hint and opts.cut_by_default and task.current() and task.context "hints"
     if hints then
@@ -474,7 +474,7 @@ function search.new(opts)
     opts = check_options(opts, "search.new", 3)
     local core, started = new_core(opts), task.now()
     return session.new(core, callbacks.new(core, opts), function()
-        return make_result(core, opts, started)
+        return results.of(core, opts, started)
     end)
 end
 

@@ -360,7 +360,7 @@ describe("ponder.core.search", function()
                 pcall(core.run, core)
                 core:finish()
                 for id = 0, core:count() - 1 do
-                    assert.equal(core:depth(id) + 1, #core:path(id))
+                    assert.equal(id > 0 and core:depth(core:parent(id)) + 1 or 0, core:depth(id))
                 end
             end
         end)
@@ -397,7 +397,6 @@ describe("ponder.core.search", function()
         begin(core)
         debug.setuservalue(core, 5, 1)
         for _, call in ipairs { function() core:state(0) end, function() core:node(0) end,
-            function() core:path(0) end,
             function() core:run() end } do
             assert.is_false(pcall(call))
         end

@@ -398,23 +398,6 @@ static int core_kept_ids(lua_State *L)
     return 1;
 }
 
-/* core:path(id) -> the states from the root to the node. */
-static int core_path(lua_State *L)
-{
-    const Core *core = core_check(L);
-    uint32_t id = core_check_id(L, core);
-    lua_settop(L, 2);
-    core_push_table(L, 1, CORE_STATES); /* at 3 */
-    lua_Integer depth = search_node(&core->search, id)->depth;
-    lua_createtable(L, (int)depth + 1, 0);
-    for (lua_Integer i = depth + 1; i >= 1; i--) {
-        core_get_state(L, 3, id);
-        lua_rawseti(L, -2, i);
-        id = search_node(&core->search, id)->parent;
-    }
-    return 1;
-}
-
 /* core:counts() -> expansions, duplicates, pruned, depth_limited, children_dropped, iterations;
  * halving: the child of the root to choose. */
 static int core_counts(lua_State *L)
@@ -441,7 +424,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"next_round", core_next_round},
                                        {"node", core_node},
                                        {"outcome", core_outcome},
-                                       {"path", core_path},
                                        {"program", core_new_program},
                                        {"pruned", core_pruned},
                                        {"round", core_round},

@@ -44,15 +44,6 @@ static int push_function_place(lua_State *L, int level, bool *all)
     return 0;
 }
 
-/* Whether the function that called `error` is ponder's own, and blames the caller of a function
- * that was called by `return`, of which Lua keeps nothing. */
-static bool blames_lost_caller(lua_State *L, int level)
-{
-    lua_Debug frame;
-    return level > 1 && lua_getstack(L, level - 1, &frame) && lua_getinfo(L, "St", &frame) &&
-           frame.istailcall && stop_is_own(frame.source);
-}
-
 /* is_own(source): whether a chunk name is of one of ponder's own files; of a protected one */
 static int task_is_own(lua_State *L)
 {
@@ -62,14 +53,19 @@ static int task_is_own(lua_State *L)
     return 2;
 }
 
-/* error(message, [level]): Lua's, but names the closest place that is known of a lost caller. */
+/* error(message, [level]): Lua's, but names the closest place that is known of a lost caller: one
+ * that called by `return`, so that Lua keeps nothing of it. */
 static int task_error(lua_State *L)
 {
     int level = (int)luaL_optinteger(L, 2, 1);
     lua_settop(L, 1);
     if (lua_type(L, 1) == LUA_TSTRING && level > 0) {
         bool all = false;
-        if (!blames_lost_caller(L, level) || !push_function_place(L, level, &all))
+        lua_Debug frame; /* of ponder's own function that blames its caller, which may be lost */
+        bool is_lost = level > 1 && lua_getstack(L, level - 1, &frame) &&
+                       lua_getinfo(L, "St", &frame) && frame.istailcall &&
+                       stop_is_own(frame.source);
+        if (!is_lost || !push_function_place(L, level, &all))
             luaL_where(L, level);
         else
             lua_pushliteral(L, ": ");

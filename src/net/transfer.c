@@ -120,19 +120,6 @@ static curl_socket_t open_socket(void *transfer, curlsocktype purpose, struct cu
     return fd < 0 ? CURL_SOCKET_BAD : fd;
 }
 
-static bool set_callbacks(Transfer *t)
-{
-    CURL *e = t->easy;
-    return curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request) == CURLE_OK &&
-           set_pointer(e, CURLOPT_PREREQDATA, t) && set_pointer(e, CURLOPT_PRIVATE, t) &&
-           set_pointer(e, CURLOPT_WRITEDATA, t) && set_pointer(e, CURLOPT_HEADERDATA, t) &&
-           curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket) == CURLE_OK &&
-           set_pointer(e, CURLOPT_OPENSOCKETDATA, t) &&
-           curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
-           curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
-           set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error);
-}
-
 /* CURLOPT_CAINFO replaces the system's bundle, but not its directory of authorities. Compression
  * would delay the words of a stream. */
 static bool set_options(Transfer *t, const char *url, double now)
@@ -143,7 +130,15 @@ static bool set_options(Transfer *t, const char *url, double now)
     const char *encoding = c->stream == SSE_NONE ? "gzip" : "identity";
     double left = fmax(1, (double)l->timeout_ms - (now - t->started));
     bool tls = strncmp(t->origin, "https:", 6) == 0;
-    return set_constants(e) && set_callbacks(t) && set_pointer(e, CURLOPT_URL, url) &&
+    return set_constants(e) &&
+           curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, before_request) == CURLE_OK &&
+           set_pointer(e, CURLOPT_PREREQDATA, t) && set_pointer(e, CURLOPT_PRIVATE, t) &&
+           set_pointer(e, CURLOPT_WRITEDATA, t) && set_pointer(e, CURLOPT_HEADERDATA, t) &&
+           curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, open_socket) == CURLE_OK &&
+           set_pointer(e, CURLOPT_OPENSOCKETDATA, t) &&
+           curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, reply_on_body) == CURLE_OK &&
+           curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, reply_on_header) == CURLE_OK &&
+           set_pointer(e, CURLOPT_ERRORBUFFER, t->curl_error) && set_pointer(e, CURLOPT_URL, url) &&
            set_long(e, CURLOPT_TIMEOUT_MS, (long)left) &&
            set_long(e, CURLOPT_CONNECTTIMEOUT_MS, (long)l->connect_timeout_ms) &&
            curl_easy_setopt(e, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)l->max_body_bytes) ==

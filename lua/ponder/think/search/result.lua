@@ -8,6 +8,8 @@ local sequence = require "ponder.base.sequence"
 local tally = require "ponder.base.tally"
 local task = require "ponder.task"
 
+local result = {}
+
 local Tree = {}
 Tree.__index = Tree
 
@@ -82,11 +84,23 @@ local function ids_of(lists)
     return copy
 end
 
+---The states from the root to a node.
+---@param core userdata of ponder.core.search
+---@param id integer
+---@return any[]
+function result.path(core, id)
+    local path = {}
+    for i = core:depth(id) + 1, 1, -1 do
+        path[i], id = core:state(id), core:parent(id)
+    end
+    return path
+end
+
 ---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
 ---@param started number task.now() when it began
 ---@return SearchResult
-return function(core, opts, started)
+function result.of(core, opts, started)
     local nodes, node_of = lazy_nodes(core)
     local best_id = core:best()
     local best = best_id and node_of(best_id)
@@ -94,11 +108,11 @@ return function(core, opts, started)
     local stats, iterations, choice = stats_of(core, started)
     local hook = opts.hook
     local own = hook and hook.result() or {}
-    local result = {
+    local all = {
         ok = found,
         answer = best and best.state,
         score = best and best.score,
-        best_path = best and core:path(best_id) or json.array {},
+        best_path = best and result.path(core, best_id) or json.array {},
         best_node = best,
         stop_reason = core:outcome(),
         hint = not found and hint_of(opts, stats) or nil,
@@ -116,10 +130,12 @@ return function(core, opts, started)
         stats = stats,
     }
     for name, value in pairs(own) do
-        if result[name] == nil then
-            result[name] = value
+        if all[name] == nil then
+            all[name] = value
         end
     end
-    result.kept, result.islands = ids_of(own.kept), ids_of(own.islands)
-    return result
+    all.kept, all.islands = ids_of(own.kept), ids_of(own.islands)
+    return all
 end
+
+return result
