@@ -226,6 +226,15 @@ describe("a coordinator", function()
                 values.ponder_queue_workers[2].value })
             q:cancel()
             map:join()
+            local jobs, now_s = "ponder:1:{old}:jobs:c", os.time()
+            client:call("HSET", "ponder:1:{old}:codes", "c", "{}")
+            client:call("XGROUP", "CREATE", jobs, "workers", "0", "MKSTREAM")
+            for _, ago_s in ipairs { 7000, 5000, 3000 } do
+                client:call("XADD", jobs, ("%d000-1"):format(now_s - ago_s), "id", "x")
+            end
+            client:call("XREADGROUP", "GROUP", "workers", "w/1", "COUNT", 1, "STREAMS", jobs, ">")
+            figures = assert(status.figures(client, "old"))
+            assert.is_true(math.abs(figures.oldest_s - 5000) < 60) -- which nobody has taken
         end))
 
     it("has dead letters, which may be damaged, and versions, which may be dropped", with(

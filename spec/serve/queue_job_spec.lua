@@ -45,6 +45,10 @@ describe("a job", function()
         lab = workers.lab { ["job.lua"] = JOB, ["late.lua"] = "return 'mine'",
             ["other.lua"] = "return 'hidden'",
             ["model.lua"] = "return function() return 'yes' end" }
+        for name, ago_s in pairs { gone = 700, silent = 500 } do
+            lab.server:cli(([[HSET 'ponder:1:{t}:workers' %s/1 '{"seen_at":%d}']]):format(name,
+                os.time() - ago_s))
+        end
         worker = lab:worker()
     end)
     teardown(function() lab:__close() end)
@@ -176,6 +180,15 @@ describe("a job", function()
             local again = lab:ponder { command, "main.db" }
             assert.same({ 0, "yes\n", "" }, { again.status, again.out, again.err })
         end
+    end)
+
+    it("is done by a worker that forgets those of which nothing is heard in ten minutes", function()
+        assert.equal("[3]\n", run [[print(json.encode(q:map({ 3 }, "echo")))]])
+        workers.eventually("one is forgotten", function()
+            local names = lab.server:cli "HKEYS 'ponder:1:{t}:workers'"
+            assert.matches("silent/1", names)
+            return not names:find("gone/1", 1, true)
+        end)
     end)
 
     it("becomes a dead letter that says why, if it cannot be read", function()
