@@ -229,6 +229,20 @@ describe("a prefix that siblings share", function()
             body.system)
     end)
 
+    it("is reserved in budgets at what writing it costs, for an hour, too", in_task(function()
+        local bounds = {}
+        local c = client(ENV)
+        c.use(function(request)
+            bounds[#bounds + 1] = request:upper_bound().cost
+            return { samples = { { text = "x" } } }
+        end)
+        local m = c.open("anthropic:claude-haiku-4-5", { max_output_tokens = 1 })
+        for _, cached in ipairs { true, "1h" } do
+            m:chat { messages = USER, prefix = ("word "):rep(2000), prompt_cache = cached }
+        end
+        assert.near(2 / 1.25, bounds[2] / bounds[1], 0.01)
+    end))
+
     it("has one call go first, and the others once it is answered", in_task(function()
         local c, transport = client({}, { function()
             return options.merge({ delay = 1 }, fake.reply "x")

@@ -195,14 +195,15 @@ end
 
 ---The upper bound of the cost of a prompt and a reply: as if the prompt were written to the cache.
 ---@param rates ponder.model.Rates?
+---@param for_an_hour boolean? it may be
 ---@return number? usd
 ---@package
-function price.upper_bound(rates, input_tokens, output_tokens)
+function price.upper_bound(rates, input_tokens, output_tokens, for_an_hour)
     if not rates or not count(input_tokens) or not count(output_tokens) then
         return nil
     end
     local at = rates_for(rates, input_tokens)
-    local input = math.max(at.input, at.cache_write or 0)
+    local input = math.max(at.input, at.cache_write or 0, for_an_hour and at.cache_write_1h or 0)
     return tally.usd((input_tokens * input + output_tokens * at.output) / PER)
 end
 

@@ -126,7 +126,8 @@ function Request:upper_bound()
     if not self.need then
         local input, output = tally.estimate(#self.encoded, max_output(self), self.n)
         self.need = { requests = 1, tokens = input + output, input_tokens = input,
-            output_tokens = output, cost = price.upper_bound(self.target.rates, input, output) }
+            output_tokens = output, cost = price.upper_bound(self.target.rates, input, output,
+                self.limits.prompt_cache == "1h") }
     end
     return self.need
 end
@@ -187,7 +188,8 @@ function Request:received(draft)
         local bytes = #(sample.reasoning or "") + (sample.logprobs and 0 or #(sample.text or ""))
         output = output + tally.estimate(bytes, 0) + #(sample.logprobs or "")
     end
-    return { tokens = input + output, cost = price.upper_bound(self.target.rates, input, output) }
+    return { tokens = input + output, cost = price.upper_bound(self.target.rates, input, output,
+        self.limits.prompt_cache == "1h") }
 end
 
 --- Passes a complete reply to on_delta, if it was not streamed.
