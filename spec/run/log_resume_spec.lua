@@ -81,8 +81,9 @@ describe("a logged run", function()
     end)
 
     describe("that was killed while calls were in flight", function()
-        -- Runs it until the log has `count` calls of this session in flight, then kills it.
-        local function run_and_kill(how, calls, session)
+        -- Runs it until the log has so many calls of this session in flight, and the server so many
+        -- requests of all (any number unless given), then kills it.
+        local function run_and_kill(how, calls, session, requests)
             local pid = w:sh(how .. " >out.txt 2>err.txt & echo $!").out:match "%d+"
             local found
             repeat
@@ -94,7 +95,7 @@ describe("a logged run", function()
                 end)
                 found = ok and n or 0
                 if db then db:close() end
-            until found == calls or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
+            until found == calls and w:requests() >= (requests or 0) or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
             shell.run(("exec 2>/dev/null; kill -9 %s; while grep -q 'State:.[^Z]' /proc/%s/status; "
                 .. "do sleep 0.01; done"):format(pid, pid)) -- who reaps it may take seconds
             assert.equal(calls, found)
@@ -196,7 +197,7 @@ describe("a logged run", function()
         it("has them on disk even if nothing else happens, and charges and counts them", function()
             w:begin(CODE)
             w.server:next(LATE, LATE, LATE)
-            run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1)
+            run_and_kill("$PONDER run --max-calls 5 --log run.db script.lua", 3, 1, 3)
             local resumed = w:ponder { "resume", w.log }
             assert.equal("2\t5\tthe budget of 5 calls is spent\n", resumed.out)
             assert.equal("ponder resume: 3 calls had no reply when the run ended; those that "
@@ -207,8 +208,8 @@ describe("a logged run", function()
         it("sends no more than its budget allows, however often it is killed", function()
             w:begin(CODE)
             w.server:next(LATE, LATE, LATE, LATE, LATE, LATE)
-            run_and_kill("$PONDER run --max-calls 6 --log run.db script.lua", 3, 1)
-            run_and_kill("$PONDER resume run.db", 3, 2)
+            run_and_kill("$PONDER run --max-calls 6 --log run.db script.lua", 3, 1, 3)
+            run_and_kill("$PONDER resume run.db", 3, 2, 6)
             assert.equal(3, (w:row "SELECT count(*) FROM attempts WHERE code = 'KILLED'"))
             assert.equal("0\t6\tthe budget of 6 calls is spent\n", w:resume().out)
             assert.equal(6, w:requests())
