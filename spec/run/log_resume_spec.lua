@@ -95,7 +95,8 @@ describe("a logged run", function()
                 end)
                 found = ok and n or 0
                 if db then db:close() end
-            until found == calls and w:requests() >= (requests or 0) or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
+            until found == calls and w:requests() >= (requests or 0)
+                or shell.run("exec 2>/dev/null; kill -0 " .. pid).status ~= 0
             shell.run(("exec 2>/dev/null; kill -9 %s; while grep -q 'State:.[^Z]' /proc/%s/status; "
                 .. "do sleep 0.01; done"):format(pid, pid)) -- who reaps it may take seconds
             assert.equal(calls, found)

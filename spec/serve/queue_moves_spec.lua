@@ -334,6 +334,22 @@ describe("a move", function()
             all())
     end))
 
+    it("finds jobs that somebody has deleted", on_redis(function()
+        local function missing(last)
+            return move("MISSING", "state jobs results:m", last, "a", "b", "d", "x")
+        end
+        begin(WORKER)
+        enqueue("d", "sd", "id")
+        move("FINISH", "jobs state errors stats", entries[1], "a", "m", "ok", "v")
+        call("XDEL", P .. "jobs:c", entries[2])
+        local result = call("XRANGE", P .. "results:m", "-", "+")[1][1]
+        local before = all()
+        assert.same({ "b", "x" }, missing "0") -- the result of a is yet to be read
+        assert.same({ "a", "b", "x" }, missing(result))
+        entries[3] = call("XRANGE", P .. "jobs:c", "-", "+")[1][1]
+        changed(before, { state = "d=q E3" })
+    end))
+
     it("forgets workers: the named ones, and who has long had nothing", on_redis(function()
         begin(WORKER)
         call("XGROUP", "CREATECONSUMER", P .. "jobs:c", "workers", OTHER)

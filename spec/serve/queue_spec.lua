@@ -545,11 +545,21 @@ describe("a worker without Redis", function()
     end)
 end)
 
-describe("the jobs of a queue that is purged", function()
-    it("are cancelled", function()
-        local lab <close> = workers.lab(FILES)
-        lab:worker { "--concurrency", "2" }
+describe("jobs that somebody deletes", function()
+    it("are enqueued again, or cancelled where the queue is purged", function()
+        local lab <close> = workers.lab(FILES, nil, "2s")
+        lab:worker { "--concurrency", "2", "--lease", "2s" }
         local coordinator = lab:begin [[
+            local r, e = q:map({ 0.5, 900, 0.5, 0.5, 0.5 }, "nap",
+                { budget = { timeout_ms = 3000 } })
+            print(r[1], e[2].code, r[5])]]
+        eventually("some have begun", function() return lab:lines "ran"[3] end)
+        lab.server:cli "FLUSHALL"
+        assert.equal("0", coordinator:wait(), coordinator:output())
+        assert.same({ "slept\tTIMEOUT\tslept" },
+            coordinator:lines())
+        os.remove(lab.dir.path .. "/ran")
+        coordinator = lab:begin [[
             local _, e = q:map({ 0, 900, 900, 900 }, "nap")
             print(e[2].code, e[4].code, e[4].message)]]
         eventually("some have begun", function() return lab:lines "ran"[3] end)

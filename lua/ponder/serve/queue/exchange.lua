@@ -264,6 +264,20 @@ local function look_for_workers(self)
     end
 end
 
+-- After a long silence, enqueues again the jobs that have vanished from Redis.
+local function look_for_jobs(self)
+    local ids = {}
+    for id, slot in pairs(self.slots) do
+        if not slot.status then ids[#ids + 1] = id end
+    end
+    local missing = self.client:eval(moves.MISSING, { self:key "state",
+        self:key("jobs:" .. self.script.code), self:key("results:" .. self.map) }, self.last,
+        table.unpack(ids))
+    for _, id in ipairs(missing or {}) do
+        table.insert(self.unsent, self.slots[id])
+    end
+end
+
 -- Reads the results since the last read. After an outage Redis may have lost jobs: enqueues those
 -- again.
 local function read(self)
@@ -335,6 +349,7 @@ local function lead(self, slot)
             since = scheduler.clock()
         elseif scheduler.clock() - since > self.reader:patience_s() then -- is there a reason?
             look_for_workers(self)
+            look_for_jobs(self)
             since = scheduler.clock()
         end
         for _, one in pairs(self.dead == self.waiting and self.slots or {}) do

@@ -269,6 +269,21 @@ if count > 0 and redis.call('HINCRBY', KEYS[3], ARGV[1], -count) <= 0 then
 end
 return withdrawn]==]
 
+-- Finds awaited jobs that somebody has deleted from Redis, and makes room to enqueue them again.
+-- KEYS: state, jobs, results. ARGV: the last result read, ids... -> ids of deleted ones
+moves.MISSING = [==[
+local missing, unread = {}, redis.call('XRANGE', KEYS[3], '(' .. ARGV[1], '+', 'COUNT', 1)[1]
+for i = 2, #ARGV do
+    local state = redis.call('HGET', KEYS[1], ARGV[i])
+    local entry = state and string.match(state, '^q (.*)$')
+    if not state or state == 'd' and not unread
+        or entry and not redis.call('XRANGE', KEYS[2], entry, entry)[1] then
+        redis.call('HDEL', KEYS[1], ARGV[i])
+        missing[#missing + 1] = ARGV[i]
+    end
+end
+return missing]==]
+
 -- Forgets workers long dead. KEYS: jobs, workers, computing. ARGV: milliseconds, names...
 moves.SWEEP = [==[
 for i = 2, #ARGV do
