@@ -26,7 +26,6 @@ local mcp = require "ponder.serve.http.mcp"
 local metrics = require "ponder.serve.http.metrics"
 local options = require "ponder.base.options"
 local policies = require "ponder.serve.http.policies"
-local scheduler = require "ponder.run.task.scheduler"
 local sources = require "ponder.run.task.sources"
 local task = require "ponder.task"
 local waiters = require "ponder.run.task.waiters"
@@ -226,11 +225,11 @@ end
 function Server:accept()
     while true do
         for r in self.http.take, self.http do
-            self.running[r.id] = scheduler.spawn(nil, nil, self.handle, self, r)
+            self:begin(r)
         end
         for id, is_gone in self.http.take_news, self.http do
             if is_gone and self.running[id] then
-                self.running[id]:cancel()
+                self:cancel(self.running[id])
             elseif not is_gone and self.streams[id] then
                 self.streams[id]:wake()
             end
@@ -301,9 +300,9 @@ function Server:drain()
 end
 
 function Server:cancel_all()
-    for _, handle in pairs(self.running) do
+    for _, r in pairs(self.running) do
         self.cancelled = self.cancelled + 1
-        handle:cancel()
+        self:cancel(r)
     end
     self:rest()
 end

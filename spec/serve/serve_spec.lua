@@ -642,6 +642,27 @@ describe("limits", function()
         end)
     end)
 
+    it("answers a request that is cancelled before its task has run", function()
+        task.run(function()
+            local server = serve.new { policies = served.POLICIES, listen = "127.0.0.1:0" }
+            local address, net, result = assert(server:start()), transport.new(), nil
+            local client = task.spawn(function()
+                result = net:send { url = "http://" .. address .. "/healthz", proxy = "" }
+            end)
+            local begin = server.begin
+            function server:begin(r)
+                begin(self, r)
+                self:drain()
+                self:drain()
+            end
+            assert.is_false(server:wait())
+            client:join()
+            net:close()
+            assert.equal(503, result.status)
+            assert.is_string(result.headers["x-request-id"])
+        end)
+    end)
+
     it("drain: running requests are finished, or cancelled when time is up", function()
         for _, case in ipairs { { "echo", true, 1000 }, { "wait", false, 10 },
             { "wait", false, 10, true } } do

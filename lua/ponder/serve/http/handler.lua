@@ -380,10 +380,23 @@ local Request = { __close = function(r)
     server:rest()
 end }
 
----Answers one request, and counts it.
-function Server:handle(r)
+---Answers a request in a task of its own.
+function Server:begin(r)
     r.server, r.started = self, scheduler.clock()
     r.request_id = ("%016x"):format(random.draw())
+    self.running[r.id], r.task = r, scheduler.spawn(nil, nil, self.handle, self, r)
+end
+
+---Cancels a request, also one whose task has not run yet.
+function Server.cancel(_, r)
+    r.task:cancel()
+    if not getmetatable(r) then
+        Request.__close(r)
+    end
+end
+
+---Answers one request, and counts it.
+function Server:handle(r)
     local _ <close> = setmetatable(r, Request)
     local ok, problem = pcall(self.dispatch, self, r)
     if not ok and type(problem) == "table" and problem.status then
