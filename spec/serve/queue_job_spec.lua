@@ -16,6 +16,14 @@ end
 
 return {
     echo = function(x) return x end,
+    fail_once = function()
+        if not io.open "failed" then
+            io.open("failed", "w"):close()
+            error("no luck", 0)
+        end
+        while not io.open "go" do task.sleep(0.01) end
+        return "done"
+    end,
     ask = function(x) return (require("ponder.model").open "script:model.lua":complete(x)) end,
     late = function() return require "late" end,
     hidden = function() return require(("other")) end,
@@ -180,6 +188,17 @@ describe("a job", function()
             local again = lab:ponder { command, "main.db" }
             assert.same({ 0, "yes\n", "" }, { again.status, again.out, again.err })
         end
+    end)
+
+    it("that raised has its error in Redis until it is done", function()
+        local coordinator = lab:begin [[print(q:call(1, "fail_once"))]]
+        workers.eventually("it has raised", function()
+            return lab.server:cli "HVALS 'ponder:1:{t}:errors'" == "no luck"
+        end)
+        lab.dir:write("go", "")
+        workers.eventually("it is over", function() return not coordinator:runs() end)
+        assert.equal("done", coordinator:lines()[1])
+        assert.equal("", lab.server:cli "HVALS 'ponder:1:{t}:errors'")
     end)
 
     it("is done by a worker that forgets those of which nothing is heard in ten minutes", function()

@@ -302,6 +302,13 @@ describe("a move", function()
         changed(before, { ["jobs:c"] = "", state = "a=d, b=q elsewhere", codes = "c2=what",
             errors = "b=1", deaths = "b=1", ["journal:a"] = "",
             ["results:m"] = "id a status failed value dropped" })
+        for _ = 1, 501 do
+            call("XADD", P .. "jobs:c", "*", "odd", "fields")
+        end
+        for _, left in ipairs { 1, 0 } do
+            move("DROP_VERSION", "jobs state codes errors deaths", "c", "dropped")
+            assert.equal(left, call("XLEN", P .. "jobs:c"))
+        end
     end))
 
     it("takes results, and withdraws jobs: all, or those that nobody has", on_redis(function()
