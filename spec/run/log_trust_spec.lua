@@ -70,6 +70,9 @@ describe("a log that is run again", function()
         w:run("a")
         w:sh "echo 00 > state/ponder/.log.key"
         check_refused "another key"
+        w:begin 'say(..., ask(...))'
+        w:run("a")
+        check_refused "a key that is none, which is not replaced: another process may have made it"
         w:sh "rm state/ponder/.log.key"
         check_refused "no key"
     end)

@@ -193,9 +193,12 @@ end)
 
 describe("ponder trust", function()
     it("requires one directory", function()
-        for _, arguments in ipairs { {}, { "a", "b" }, { "--list", "a" },
-            { "--list", "--remove" } } do
-            assert.equal(2, ponder({ "trust", table.unpack(arguments) }).status)
+        local ONE, NONE = "expected one directory: ponder trust ./prompts",
+            "--list does not take a directory"
+        for _, case in ipairs { { ONE }, { ONE, "a", "b" }, { NONE, "--list", "a" },
+            { NONE, "--list", "--remove" } } do
+            local r = ponder { "trust", table.unpack(case, 2) }
+            assert.same({ 2, ("ponder trust: %s\n"):format(case[1]) }, { r.status, r.err })
         end
         local r = ponder { "trust", "nowhere" }
         assert.equal("ponder trust: nowhere: No such file or directory\n", r.err)
