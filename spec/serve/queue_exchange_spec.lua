@@ -121,6 +121,23 @@ describe("a coordinator", function()
         assert.equal("", left())
     end))
 
+    it("has as many submitted jobs unfinished as its concurrency", with(function(_, worker)
+        local q <close> = assert(queue.open(server.url, { name = "t", concurrency = 1,
+            script = dir.path .. "/s.lua" }))
+        local submitting = task.spawn(function()
+            for i = 1, 3 do q:submit(i, "f") end
+        end)
+        for i = 1, 3 do
+            local job = worker.take()
+            assert.is_nil(worker.take(true) or nil)
+            worker.finish(job, -i)
+        end
+        submitting:join()
+        local values = {}
+        for ticket, value in q:results() do values[ticket] = value end
+        assert.same({ -1, -2, -3 }, values)
+    end))
+
     it("gives up dead jobs once no other is left, unless they are retried", with(
         function(q, worker)
             local map = task.spawn(q.map, q, { 1, 2, 3 }, "f")
