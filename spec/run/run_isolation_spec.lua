@@ -111,6 +111,22 @@ describe("concurrent runs", function()
     end)
 end)
 
+describe("a run whose clock is ahead, as after the end of a recording", function()
+    it("waits as long as its tasks sleep", function()
+        local waited, scheduler = 0, require "ponder.run.task.scheduler"
+        task.run_with({ clock = function() return waited end,
+            wait = function(seconds) waited = waited + seconds end }, function()
+            run.new():call(function()
+                scheduler.set_clock(task.current().group, 1000)
+                task.sleep(3)
+                assert.equal(1003, task.now())
+            end)
+            assert.equal(3, task.now())
+        end)
+        assert.equal(3, waited)
+    end)
+end)
+
 local OF_A_RUN = { run = true, recorder = true, session = true, tape = true, current_run = true,
     budget = true, play = true, next_play = true, seed = true, rounds = true, writer = true }
 
