@@ -169,6 +169,15 @@ describe("ponder.base.options.nearest", function()
         assert.is_nil(options.nearest({}, names))
     end)
 
+    it("is not needed where several options are wrong: the first by name is reported", function()
+        local rules, given = {}, {}
+        for c in ("abcdefghijklmnop"):gmatch "." do
+            rules[c], given[c] = { type = "integer" }, "wrong"
+        end
+        local _, message = pcall(options.check, "f", given, rules, 0)
+        assert.equal('f: opts.a must be an integer (got "wrong")', message)
+    end)
+
     it("gives ties to the first", function()
         assert.equal("abcx", options.nearest("abc", { "abcx", "abcy" }))
         assert.equal("abcy", options.nearest("abc", { "abcy", "abcx" }))

@@ -125,6 +125,25 @@ describe("a run whose clock is ahead, as after the end of a recording", function
         end)
         assert.equal(3, waited)
     end)
+
+    it("leaves its timers to the tape while that plays", function()
+        local waited, passed = 0, 0
+        task.run_with({ clock = function() return waited end,
+            wait = function(seconds) waited = waited + seconds end }, function()
+            run.new():call(function()
+                local group = task.current().group
+                group.plays, group.tape = true, { turn = function() return false end,
+                    note_timers = function() end,
+                    reading = function(_, _, live) return live() end,
+                    pass_over = function()
+                        passed, group.plays = passed + 1, false
+                        return true
+                    end }
+                task.sleep(3)
+            end)
+        end)
+        assert.same({ 1, 3 }, { passed, waited })
+    end)
 end)
 
 local OF_A_RUN = { run = true, recorder = true, session = true, tape = true, current_run = true,
