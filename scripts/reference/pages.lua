@@ -72,9 +72,9 @@ local function cells_of(line)
 end
 
 -- Adds a table with its columns aligned, or where it is too wide a paragraph for each row, with its
--- first cell as the title.
+-- first cell as the title. A row without a first cell continues the one above.
 function Page:table(rows, indent)
-    local block, narrow, widths = { rows = {}, width = 0 }, new_page(), {}
+    local block, narrow, widths, whole = { rows = {}, width = 0 }, new_page(), {}, {}
     for i, row in ipairs(rows) do
         rows[i] = not row:find(RULE) and cells_of(row)
         for j, cell in ipairs(rows[i] or {}) do
@@ -89,11 +89,18 @@ function Page:table(rows, indent)
                 or ("-"):rep(width + 2) .. "|")
         end
         block.rows[i], block.width = line, text.width(line)
-        if cells and (i > 1 or rows[2] ~= false) then -- not the head
-            narrow:fill(cells[1] or "", indent + 2, (" "):rep(indent))
-            if cells[2] then
-                narrow:fill(table.concat(cells, "; ", 2), indent + 4)
+        if cells and cells[1] == "" and whole[1] then
+            for j, cell in ipairs(cells) do
+                whole[#whole][j] = ((whole[#whole][j] or "") .. " " .. cell):match "^%s*(.-)%s*$"
             end
+        elseif cells and (i > 1 or rows[2] ~= false) then -- not the head
+            whole[#whole + 1] = cells
+        end
+    end
+    for _, cells in ipairs(whole) do
+        narrow:fill(cells[1] or "", indent + 2, (" "):rep(indent))
+        if cells[2] then
+            narrow:fill(table.concat(cells, "; ", 2), indent + 4)
         end
     end
     block.blocks = narrow.blocks

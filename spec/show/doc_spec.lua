@@ -119,6 +119,8 @@ describe("ponder doc", function()
             .. "search.run?); ponder doc lists the modules\n" }, { r.status, r.out, r.err })
         r = shell.ponder { "doc", "cache.open" }
         assert.matches("(did you mean model.cache.open?)", r.err, 1, true)
+        r = shell.ponder { "doc", "model.complete" }
+        assert.matches("(did you mean ponder.model.Model:complete?)", r.err, 1, true)
         assert.equal(2, shell.ponder({ "doc", "a", "b" }).status)
         assert.equal(2, shell.ponder({ "doc", "--stub", "b" }).status)
     end)

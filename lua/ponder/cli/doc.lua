@@ -46,11 +46,17 @@ local function write_stubs(directory)
     return 0
 end
 
--- A hint at a name that ends with this one (cache.open: model.cache.open), else at the nearest.
+-- A hint at a name that ends with this one (cache.open: model.cache.open), or at a method of the
+-- module (model.complete: model.Model:complete), else at the nearest.
 local function hint(name, names)
-    for _, other in ipairs(names) do
-        if other:sub(-#name - 1) == "." .. name then
-            return (" (did you mean %s?)"):format(other)
+    local module, method = name:match "^(%w+)%.(%w+)$"
+    local ends = { "%." .. name:gsub("%p", "%%%0") .. "$",
+        method and ("%%f[%%w]%s%%.%%w+:%s$"):format(module, method) }
+    for _, pattern in ipairs(ends) do
+        for _, other in ipairs(names) do
+            if other:find(pattern) then
+                return (" (did you mean %s?)"):format(other)
+            end
         end
     end
     return options.hint(name, names, "%s")

@@ -280,7 +280,9 @@ local function show(given, result)
             cli.need(outputs.write(given[name], WRITERS[name](result, path)))
         end
     end
-    cli.need(summary.is_measured(result), "nothing could be measured: every run failed")
+    cli.need(summary.is_measured(result), result.unfinished.reason
+        and ("nothing could be measured: no item is complete (%s)"):format(result.unfinished.reason)
+        or "nothing could be measured: every run failed")
     return missed and MISSED or 0
 end
 

@@ -8,8 +8,8 @@
 --- |                                         | the options of ponder.ensemble, such as `stop_at`; |
 --- |                                         | `prompt`: a template over the item's fields, a     |
 --- |                                         | list of messages with such, or function(item)      |
---- | { search = f(item, run),                | ponder.search with the options that f returns      |
---- | answer = f(state) }                     |                                                    |
+--- | { search = f(item, run), answer = g }   | ponder.search with the options that f returns;     |
+--- |                                         | the answer is g(best state)                        |
 --- | a strategy, or a strategy.new{...}      | s:run(question)                                    |
 ---
 --- A prompt file NAME.lua (ponder.prompt) of the user's overrides the texts `prompt` and `system`
