@@ -50,14 +50,13 @@ local DIRECTIVES = { generate = "generate_thoughts", evaluate = "evaluate_though
 -- Adds the directive of a call about a slot, with the messages of one of the prompts; `more` has
 -- further fields of its context.
 local function ask(run, turn, prompt, call_id, slot, more)
-    local node, steps = run.nodes[slot.node], {}
-    for i, step in ipairs(tree.path(run, slot.node, math.min(node.depth, MAX_STEPS_SHOWN))) do
-        steps[i] = run.nodes[step].text -- without the root
-    end
+    local depth = run.depths[slot.node]
+    local steps = options.at(run.texts, -- without the root
+        tree.path(run, slot.node, math.min(depth, MAX_STEPS_SHOWN)))
     local count = run.options.branching_factor
-    local context = { prompt = run.prompt, steps = steps, steps_omitted = node.depth - #steps,
-        depth = node.depth, max_depth = run.options.max_depth, count = count, thoughts = false,
-        unread = false }
+    local context = { prompt = run.prompt, steps = steps, steps_omitted = depth - #steps,
+        depth = depth, max_depth = run.options.max_depth, count = count, thoughts = false,
+        unread = false, max_text_bytes = false, instructions = false } -- room for Run:render
     run:add_directive(turn, {
         type = DIRECTIVES[prompt],
         call_id = call_id,
@@ -75,19 +74,14 @@ end
 -- Asks for the thoughts of some nodes.
 local function ask_round(run, turn, nodes, first_id)
     tree.open_slots(run, nodes)
-    for i in ipairs(nodes) do
-        if i > 1 or not first_id then
-            run:open_call("generate", i)
-        end
-    end
-    for i, call in ipairs(run:open_calls()) do
-        ask(run, turn, "generate", call.id, run.slots[i])
+    for i, slot in ipairs(run.slots) do
+        ask(run, turn, "generate", i == 1 and first_id or run:open_call("generate", i), slot)
     end
 end
 
 local function begin(run, turn, msg)
     run:start("generating", msg, turn.now, "generate", 1)
-    tree.add_node(run, run.prompt)
+    tree.add_node(run, run.prompt, false, false)
     run:add_event(turn, "start", {}, {
         call_id = msg.call_id,
         prompt_length = utf8.len(run.prompt),
@@ -135,7 +129,7 @@ end
 local function finish_round(run, turn, call)
     tree.grow(run)
     run:add_event(turn, "step", {
-        node_count = #run.nodes,
+        node_count = #run.texts,
         frontier_size = run.open_count,
         depth_reached = run.depth_reached,
         best_score = run.best_score,
@@ -182,7 +176,7 @@ local function read_scores(map, where, count)
     end
     local list = {}
     for i = 1, count do
-        local score = map["t" .. i]
+        local score = map[views.thought_ids[i]]
         if score ~= nil and type(score) ~= "number" then
             return nil, ("%s.t%d must be a number (got %s)"):format(where, i, options.show(score))
         end
@@ -250,7 +244,7 @@ local function unreadable(run, turn, call, text)
 end
 
 local function accept(run, turn, call, payload)
-    local slot, is_generating = run.slots[call.subject], false
+    local slot = run.slots[call.subject]
     if call.kind == "generate" and #payload == 0 then
         return unreadable(run, turn, call, "")
     end
@@ -267,11 +261,12 @@ local function accept(run, turn, call, payload)
         end
         return
     end
-    slot.texts = table.move(payload, 1, run.options.branching_factor, 1, {})
-    for _, one in ipairs(run.slots) do
-        is_generating = is_generating or not one.texts
+    for i = #payload, run.options.branching_factor + 1, -1 do
+        payload[i] = nil
     end
-    run.status = is_generating and "generating" or "evaluating"
+    slot.texts = payload
+    run.generating = run.generating - 1
+    run.status = run.generating > 0 and "generating" or "evaluating"
     ask(run, turn, "evaluate", run:open_call("evaluate", call.subject), slot,
         { thoughts = views.numbered(slot.texts) })
 end

@@ -42,6 +42,7 @@ local EDGE_TYPE = {
 ---Adds the fields of a new run.
 function graph.create(run)
     run.nodes, run.edges, run.indexes, run.last_number = {}, {}, {}, 0
+    run.first_leaf = 1 -- no node before it is a leaf; only grows
 end
 
 ---Adds a node. Its id is "n" and its index unless it has one, or a higher number if that is in use.
@@ -111,9 +112,10 @@ end
 ---@return integer[] in order of creation
 function graph.leaves(run)
     local leaves = {}
-    for i, node in ipairs(run.nodes) do
-        leaves[#leaves + 1] = node.is_leaf and i or nil
+    for i = run.first_leaf, #run.nodes do
+        leaves[#leaves + 1] = run.nodes[i].is_leaf and i or nil
     end
+    run.first_leaf = leaves[1] or #run.nodes + 1
     return leaves
 end
 
@@ -133,7 +135,8 @@ end
 local function reach(run, index, direction)
     local seen, queue = { [index] = true }, { index }
     for _, at in ipairs(queue) do -- which grows meanwhile
-        for _, next_node in ipairs(neighbors(run, at, direction)) do
+        for _, edge in ipairs(run.nodes[at][direction]) do
+            local next_node = run.edges[edge][FAR[direction]]
             if not seen[next_node] then
                 seen[next_node], queue[#queue + 1] = true, next_node
             end

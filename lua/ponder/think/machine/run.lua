@@ -178,13 +178,16 @@ end
 local methods = {}
 local Context = { __index = methods }
 
--- Context -> the function that reports truncated texts.
+-- Context -> the turn of a machine or the function that reports truncated texts.
 local listeners = setmetatable({}, { __mode = "k" })
 
 local function report_cut(context, tag, bytes, max)
-    if listeners[context] then
-        listeners[context] { name = "text_cut", measurements = { bytes = bytes, max_bytes = max },
-            metadata = { tag = tag } }
+    local listener = listeners[context]
+    local measurements, metadata = { bytes = bytes, max_bytes = max }, { tag = tag }
+    if type(listener) == "table" then
+        listener.run:add_event(listener, "text_cut", measurements, metadata)
+    elseif listener then
+        listener { name = "text_cut", measurements = measurements, metadata = metadata }
     end
 end
 
@@ -244,9 +247,7 @@ function Run:render(turn, name, context, node)
         or self.prompts[name]
     setmetatable(context, Context)
     context.max_text_bytes = self.options.max_text_bytes
-    listeners[context] = function(event)
-        self:add_event(turn, event.name, event.measurements, event.metadata)
-    end
+    turn.run, listeners[context] = self, turn
     -- A string replaces only the instructions.
     context.instructions = type(prompt) == "string" and prompt or false
     local messages

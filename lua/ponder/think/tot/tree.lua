@@ -7,14 +7,14 @@
 
 local tree = {}
 
----@class TotTreeNode nodes count from 1; the root is 1
----@field text string
----@field parent integer?
----@field score number? none: the root, or unscored, which ranks as 0
----@field depth integer
----@field children integer[]
----@field is_open boolean? on the frontier
----@field key number? its rank there
+---@class TotTree lists by node, which count from 1; the root is 1
+---@field texts string[]
+---@field parents (integer|false)[]
+---@field scores (number|false)[] false: the root, or unscored, which ranks as 0
+---@field depths integer[]
+---@field children (integer[]|false)[] false: it is a leaf
+---@field is_open boolean[] on the frontier
+---@field keys number[] rank there
 
 ---@class TotSlot
 ---@field node integer
@@ -25,37 +25,39 @@ local tree = {}
 
 ---The fields of a new run.
 function tree.create(run)
-    run.nodes, run.slots = {}, {}
+    run.texts, run.parents, run.scores, run.depths, run.children = {}, {}, {}, {}, {}
+    run.is_open, run.keys, run.slots = {}, {}, {}
     run.heap = {} -- open nodes, and some that are no longer open: the first is next
     run.open_count, run.rounds, run.first_new, run.depth_reached = 0, 0, 1, 0
     run.measures = {} -- what must improve, by round
+    run.leaves = {} -- a heap of scored leaves for that, and of some that have children by now
 end
 
 -------------------------------------------------------------------------------
--- The frontier: a heap, the highest key first, then the oldest
+-- Heaps of nodes: the highest key first, then the oldest
 
-local function comes_before(nodes, a, b)
-    local x, y = nodes[a].key, nodes[b].key
+local function comes_before(keys, a, b)
+    local x, y = keys[a], keys[b]
     return x > y or x == y and a < b
 end
 
-local function push(heap, nodes, node)
+local function push(heap, keys, node)
     local at = #heap + 1
-    while at > 1 and comes_before(nodes, node, heap[at // 2]) do
+    while at > 1 and comes_before(keys, node, heap[at // 2]) do
         heap[at] = heap[at // 2]
         at = at // 2
     end
     heap[at] = node
 end
 
-local function pop(heap, nodes)
+local function pop(heap, keys)
     local first, last, at = heap[1], table.remove(heap), 1
     while heap[2 * at] do
         local child = 2 * at
-        if heap[child + 1] and comes_before(nodes, heap[child + 1], heap[child]) then
+        if heap[child + 1] and comes_before(keys, heap[child + 1], heap[child]) then
             child = child + 1
         end
-        if not comes_before(nodes, heap[child], last) then
+        if not comes_before(keys, heap[child], last) then
             break
         end
         heap[at], at = heap[child], child
@@ -66,18 +68,21 @@ local function pop(heap, nodes)
     return first
 end
 
+-------------------------------------------------------------------------------
+-- The frontier
+
 local function is_expandable(run, node)
-    return node.depth < run.options.max_depth
+    return run.depths[node] < run.options.max_depth
 end
 
 -- bfs: the oldest is next; dfs: the children of the newest round.
 local function key_of(run, node)
     local order = run.options.traversal_strategy
-    return order == "bfs" and 0 or order == "dfs" and run.rounds or node.score or 0
+    return order == "bfs" and 0 or order == "dfs" and run.rounds or run.scores[node] or 0
 end
 
 local function set_open(run, node, is_open)
-    run.nodes[node].is_open = is_open or nil
+    run.is_open[node] = is_open
     run.open_count = run.open_count + (is_open and 1 or -1)
 end
 
@@ -85,9 +90,9 @@ end
 function tree.frontier(run)
     local nodes = {}
     for _, node in ipairs(run.heap) do
-        nodes[#nodes + 1] = run.nodes[node].is_open and node or nil
+        nodes[#nodes + 1] = run.is_open[node] and node or nil
     end
-    table.sort(nodes, function(a, b) return comes_before(run.nodes, a, b) end)
+    table.sort(nodes, function(a, b) return comes_before(run.keys, a, b) end)
     return nodes
 end
 
@@ -106,23 +111,29 @@ end
 -------------------------------------------------------------------------------
 -- Rounds
 
----@return integer node
+---@param parent integer|false
+---@param score number|false
 function tree.add_node(run, text, parent, score)
-    local above, node = run.nodes[parent], #run.nodes + 1
-    local depth = above and above.depth + 1 or 0
-    run.nodes[node] = { text = text, parent = parent, score = score, depth = depth, children = {} }
+    local node, depth = #run.texts + 1, parent and run.depths[parent] + 1 or 0
+    run.texts[node], run.parents[node], run.scores[node] = text, parent, score
+    run.depths[node], run.children[node], run.is_open[node] = depth, false, false
     run.depth_reached = math.max(run.depth_reached, depth)
-    if above then
-        table.insert(above.children, node)
-        run.best_score = score and math.max(run.best_score or score, score) or run.best_score
+    if parent then
+        run.children[parent] = run.children[parent] or {}
+        table.insert(run.children[parent], node)
     end
-    return node
+    if score then
+        run.best_score = math.max(run.best_score or score, score)
+        if run.options.convergence_measure == "best_leaf" then
+            push(run.leaves, run.scores, node)
+        end
+    end
 end
 
 ---Begins a round.
 ---@param nodes integer[] to expand
 function tree.open_slots(run, nodes)
-    run.slots, run.rounds = {}, run.rounds + 1
+    run.slots, run.rounds, run.generating = {}, run.rounds + 1, #nodes
     for _, node in ipairs(nodes) do
         table.insert(run.slots, { node = node, retries = 0 })
     end
@@ -130,15 +141,18 @@ end
 
 ---Makes the children of a complete round, as far as max_nodes allows.
 function tree.grow(run)
-    run.first_new = #run.nodes + 1
+    run.first_new = #run.texts + 1
     for _, slot in ipairs(run.slots) do
-        for i = 1, math.min(#slot.texts, run.options.max_nodes - #run.nodes) do
-            tree.add_node(run, slot.texts[i], slot.node, slot.scores[i] or nil)
+        for i = 1, math.min(#slot.texts, run.options.max_nodes - #run.texts) do
+            tree.add_node(run, slot.texts[i], slot.node, slot.scores[i])
         end
     end
     if run.options.convergence_measure == "best_leaf" then
-        local best = tree.best_leaf(run)
-        table.insert(run.measures, best and run.nodes[best].score or 0.0)
+        local leaves = run.leaves
+        while leaves[1] and run.children[leaves[1]] do
+            pop(leaves, run.scores)
+        end
+        table.insert(run.measures, leaves[1] and run.scores[leaves[1]] or 0.0)
     elseif run.depth_reached >= run.options.max_depth then
         table.insert(run.measures, run.best_score or 0.0)
     end
@@ -153,12 +167,12 @@ end
 -- The best new child that passes the threshold, the first of equals.
 local function find_answer(run)
     local best
-    for i = run.first_new, #run.nodes do
-        local node = run.nodes[i]
-        if node.score and node.score >= run.options.early_success_threshold
-            and node.depth >= run.options.min_depth
-            and (not best or node.score > run.nodes[best].score) then
-            best = i
+    for node = run.first_new, #run.texts do
+        local score = run.scores[node]
+        if score and score >= run.options.early_success_threshold
+            and run.depths[node] >= run.options.min_depth
+            and (not best or score > run.scores[best]) then
+            best = node
         end
     end
     return best
@@ -171,8 +185,8 @@ local function has_converged(run)
 end
 
 local function has_new_at_max_depth(run)
-    for i = run.first_new, #run.nodes do
-        if not is_expandable(run, run.nodes[i]) then
+    for node = run.first_new, #run.texts do
+        if not is_expandable(run, node) then
             return true
         end
     end
@@ -185,7 +199,7 @@ local function stop_reason(run, now, budgets_only)
     run.answer = not budgets_only and find_answer(run) or nil
     if run.answer then
         return "threshold"
-    elseif #run.nodes >= opts.max_nodes then
+    elseif #run.texts >= opts.max_nodes then
         return "max_nodes"
     elseif run:elapsed(now) >= (opts.max_duration_ms or math.huge) then
         return "max_duration"
@@ -203,12 +217,11 @@ function tree.verdict(run, now, budgets_only)
     if reason then
         return reason
     end
-    for i = run.first_new, #run.nodes do
-        local node = run.nodes[i]
+    for node = run.first_new, #run.texts do
         if is_expandable(run, node) then
-            node.key = key_of(run, node)
-            set_open(run, i, true)
-            push(run.heap, run.nodes, i)
+            run.keys[node] = key_of(run, node)
+            set_open(run, node, true)
+            push(run.heap, run.keys, node)
         end
     end
     cap_frontier(run)
@@ -219,8 +232,8 @@ end
 function tree.take(run)
     local nodes = {}
     while #nodes < run.options.batch and run.open_count > 0 do
-        local node = pop(run.heap, run.nodes)
-        if run.nodes[node].is_open then
+        local node = pop(run.heap, run.keys)
+        if run.is_open[node] then
             set_open(run, node, false)
             nodes[#nodes + 1] = node
         end
@@ -232,7 +245,7 @@ end
 ---@return boolean ok whether all were there, each once; if not, the run cannot go on
 function tree.take_chosen(run, nodes)
     for _, node in ipairs(nodes) do
-        if not run.nodes[node] or not run.nodes[node].is_open then
+        if not run.is_open[node] then
             return false
         end
         set_open(run, node, false)
@@ -246,48 +259,44 @@ end
 ---@return integer[] nodes from the root, or the last `limit` of them
 function tree.path(run, node, limit)
     local path = {}
-    for i = math.min(limit or math.huge, run.nodes[node].depth + 1), 1, -1 do
-        path[i], node = node, run.nodes[node].parent
+    for i = math.min(limit or math.huge, run.depths[node] + 1), 1, -1 do
+        path[i], node = node, run.parents[node]
     end
     return path
 end
 
 -- Ranks leaves: the higher score first, then the deeper, then the older.
-local function is_better(nodes, a, b)
-    local x, y = nodes[a], nodes[b]
-    if x.score ~= y.score then
-        return x.score > y.score
-    elseif x.depth ~= y.depth then
-        return x.depth > y.depth
+local function is_better(run, a, b)
+    local scores, depths = run.scores, run.depths
+    if scores[a] ~= scores[b] then
+        return scores[a] > scores[b]
+    elseif depths[a] ~= depths[b] then
+        return depths[a] > depths[b]
     end
     return a < b
 end
 
--- Iterates over the leaves with a score.
-local function scored_leaves(nodes)
-    return function(_, at)
-        repeat
-            at = at + 1
-        until not nodes[at] or nodes[at].score and not nodes[at].children[1]
-        return nodes[at] and at
-    end, nil, 0
+-- The leaves with a score.
+local function scored_leaves(run)
+    local leaves = {}
+    for node = 1, #run.texts do
+        leaves[#leaves + 1] = run.scores[node] and not run.children[node] and node or nil
+    end
+    return leaves
 end
 
 ---@return integer[] the first k leaves with a score
 function tree.candidates(run, k)
-    local leaves = {}
-    for node in scored_leaves(run.nodes) do
-        leaves[#leaves + 1] = node
-    end
-    table.sort(leaves, function(a, b) return is_better(run.nodes, a, b) end)
+    local leaves = scored_leaves(run)
+    table.sort(leaves, function(a, b) return is_better(run, a, b) end)
     return table.move(leaves, 1, math.min(k, #leaves), 1, {})
 end
 
 ---@return integer? node the best leaf
 function tree.best_leaf(run)
     local best
-    for node in scored_leaves(run.nodes) do
-        best = best and not is_better(run.nodes, node, best) and best or node
+    for _, node in ipairs(scored_leaves(run)) do
+        best = best and not is_better(run, node, best) and best or node
     end
     return best
 end

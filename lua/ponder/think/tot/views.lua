@@ -30,7 +30,7 @@ local array = json.array
 function views.index(run, id)
     local digits = type(id) == "string" and #id < 12 and id:match("^n([1-9]%d*)$")
     local node = digits and math.tointeger(tonumber(digits))
-    return run.nodes[node] and node
+    return run.texts[node] and node
 end
 
 local function ids_of(nodes)
@@ -42,10 +42,11 @@ local function ids_of(nodes)
 end
 
 ---@return TotNode
-function views.node(run, i)
-    local node = run.nodes[i]
-    return { id = "n" .. i, parent_id = node.parent and "n" .. node.parent, content = node.text,
-        score = node.score, children = ids_of(node.children), depth = node.depth }
+function views.node(run, node)
+    local parent = run.parents[node]
+    return { id = "n" .. node, parent_id = parent and "n" .. parent or nil,
+        content = run.texts[node], score = run.scores[node] or nil,
+        children = ids_of(run.children[node] or {}), depth = run.depths[node] }
 end
 
 local function copy_list(list)
@@ -61,7 +62,7 @@ local function nodes_of(run, list)
 end
 
 local function node_sequence(run)
-    return sequence.new(function() return #run.nodes end,
+    return sequence.new(function() return #run.texts end,
         function(i) return views.node(run, i) end)
 end
 
@@ -93,11 +94,11 @@ local view_fields = {
     frontier = frontier,
     scores = function(run)
         return setmetatable({}, { __index = function(_, id)
-            return (run.nodes[views.index(run, id)] or {}).score
+            return run.scores[views.index(run, id)] or nil
         end })
     end,
     status = function(run) return run.status end,
-    node_count = function(run) return #run.nodes end,
+    node_count = function(run) return #run.texts end,
     frontier_size = function(run) return run.open_count end,
     depth_reached = function(run) return run.depth_reached end,
     best_score = function(run) return run.best_score end,
@@ -115,12 +116,18 @@ end
 -------------------------------------------------------------------------------
 -- Fields
 
+---"t1", "t2"..., each made once.
+views.thought_ids = setmetatable({}, { __index = function(ids, i)
+    ids[i] = "t" .. i
+    return ids[i]
+end })
+
 ---The thoughts of a slot as {id, content}, numbered from 1.
 ---@param texts string[]
 function views.numbered(texts)
     local thoughts = array {}
     for i, text in ipairs(texts) do
-        thoughts[i] = { id = "t" .. i, content = text }
+        thoughts[i] = { id = views.thought_ids[i], content = text }
     end
     return thoughts
 end
@@ -170,13 +177,11 @@ local function parser_errors(run)
 end
 
 ---@return TotCandidate
-local function candidate(run, i)
-    local node, path, texts = run.nodes[i], tree.path(run, i), {}
-    for at, step in ipairs(path) do
-        texts[at] = run.nodes[step].text
-    end
-    return { node_id = "n" .. i, content = node.text, score = node.score, depth = node.depth,
-        path_ids = ids_of(path), path_text = table.concat(texts, "\n") }
+local function candidate(run, node)
+    local path = tree.path(run, node)
+    return { node_id = "n" .. node, content = run.texts[node], score = run.scores[node],
+        depth = run.depths[node], path_ids = ids_of(path),
+        path_text = table.concat(options.at(run.texts, path), "\n") }
 end
 
 local function result(run)
@@ -191,8 +196,8 @@ local function result(run)
         best = best and candidate(run, best),
         candidates = candidates,
         termination = { reason = run.reason, status = run.status, depth_reached = run.depth_reached,
-            node_count = #run.nodes, duration_ms = run:duration() },
-        tree = { node_count = #run.nodes, frontier_size = run.open_count,
+            node_count = #run.texts, duration_ms = run:duration() },
+        tree = { node_count = #run.texts, frontier_size = run.open_count,
             traversal_strategy = opts.traversal_strategy, max_depth = opts.max_depth,
             branching_factor = opts.branching_factor },
         usage = run:usage_copy(),
@@ -211,13 +216,14 @@ end
 
 ---@return table measurements, table metadata of the `complete` event
 function views.complete_event(run)
-    local best = run.nodes[best_of(run)]
-    return { node_count = #run.nodes, edge_count = #run.nodes - 1,
-        path_length = best and best.depth + 1 or 0, best_score = best and best.score }, {}
+    local best = best_of(run)
+    return { node_count = #run.texts, edge_count = #run.texts - 1,
+        path_length = best and run.depths[best] + 1 or 0, best_score = best and run.scores[best] },
+        {}
 end
 
 views.fields = {
-    root_id = function(run) return run.nodes[1] and "n1" end,
+    root_id = function(run) return run.texts[1] and "n1" end,
     current_node_id = function(run)
         local slot = current_slot(run)
         return slot and "n" .. slot.node
@@ -261,7 +267,7 @@ views.methods = {
     ---@return TotNode[]
     get_children = function(run, id)
         local node = node_number(run, id)
-        return nodes_of(run, node and run.nodes[node].children or {})
+        return nodes_of(run, node and run.children[node] or {})
     end,
     ---@return TotNode[] from the root to the node
     get_path_to_node = function(run, id)
@@ -271,8 +277,8 @@ views.methods = {
     ---@return TotNode[] in order of creation
     find_leaves = function(run)
         local leaves = {}
-        for i, node in ipairs(run.nodes) do
-            leaves[#leaves + 1] = not node.children[1] and views.node(run, i) or nil
+        for node, children in ipairs(run.children) do
+            leaves[#leaves + 1] = not children and views.node(run, node) or nil
         end
         return leaves
     end,
