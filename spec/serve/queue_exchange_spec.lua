@@ -183,6 +183,21 @@ describe("a coordinator", function()
             assert.same({ nil, "the job was cancelled", "CANCELLED" }, { call:join() })
         end))
 
+    it("does not give up, after an outage, what a worker has", with(function(q, worker)
+        local call = task.spawn(q.call, q, 1, "f")
+        local job = worker.take()
+        repeat task.sleep(0.01) until server:cli("CLIENT LIST"):find "cmd=xread "
+        server:cli "CONFIG RESETSTAT"
+        server:cli "CLIENT KILL TYPE normal"
+        local reads
+        repeat -- it asks for the job again, and then reads
+            task.sleep(0.05)
+            reads = server:cli("INFO commandstats"):match "cmdstat_xread:calls=(%d+)"
+        until reads and tonumber(reads) > 2 or call.state == "done"
+        worker.finish(job, "yes")
+        assert.equal("yes", (call:join()))
+    end))
+
     it("withdraws what it does not want any more, also from workers", with(function(q, worker)
         local map = task.spawn(q.map, q, { 1, 2, 3 }, "f")
         worker.take()
