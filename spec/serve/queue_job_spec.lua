@@ -25,6 +25,11 @@ return {
         return "done"
     end,
     ask = function(x) return (require("ponder.model").open "script:model.lua":complete(x)) end,
+    fail_late = function()
+        io.open("begun", "w"):close()
+        while not io.open "fail" do task.sleep(0.01) end
+        error("too late", 0)
+    end,
     late = function() return require "late" end,
     hidden = function() return require(("other")) end,
     wordy = function(x)
@@ -199,6 +204,19 @@ describe("a job", function()
         workers.eventually("it is over", function() return not coordinator:runs() end)
         assert.equal("done", coordinator:lines()[1])
         assert.equal("", lab.server:cli "HVALS 'ponder:1:{t}:errors'")
+    end)
+
+    it("that nobody wants any more makes no dead letter", function()
+        local coordinator = lab:begin [[q:call(1, "fail_late", { max_attempts = 1 })]]
+        workers.eventually("it runs", function() return pcall(lab.dir.read, lab.dir, "begun") end)
+        local id = lab.server:cli "HKEYS 'ponder:1:{t}:state'"
+        coordinator:kill "KILL"
+        assert.equal("1", lab.server:cli(("HDEL 'ponder:1:{t}:state' %s"):format(id)))
+        lab.dir:write("fail", "")
+        workers.eventually("it is over", function()
+            return lab.server:cli(("XLEN '%s'"):format(lab.server:cli "KEYS '*:jobs:*'")) == "0"
+        end)
+        assert.equal("0", lab.server:cli(("HEXISTS 'ponder:1:{t}:dead' %s"):format(id)))
     end)
 
     it("is done by a worker that forgets those of which nothing is heard in ten minutes", function()

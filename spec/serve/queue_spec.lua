@@ -484,6 +484,9 @@ describe("Redis", function()
         assert.equal("0", coordinator:wait(), coordinator:output())
         assert.same({ "40\tre: question 1\tre: question 40" },
             coordinator:lines())
+        eventually("the worker says that it is back", function()
+            return worker:output():find "Redis is back"
+        end)
     end)
 end)
 
