@@ -2,6 +2,7 @@
 
 local fake = require "model_fake"
 local json = require "ponder.json"
+local tally = require "ponder.base.tally"
 local task = require "ponder.task"
 
 local in_task = fake.in_task
@@ -43,6 +44,13 @@ describe("m:embed", function()
         for i = 1, 2049 do texts[i] = ("x"):rep(i % 7 + 1) end
         local vectors = m:embed(texts)
         assert.same({ 2049, 6, 3 }, { #vectors, vectors[2049][1], #transport.sent })
+        local a_token = 12 // (tally.estimate(12, 0, 1) - 1) -- in bytes
+        local half = ("x"):rep(149999 * a_token) -- of the 300,000 tokens of a request
+        assert.equal(3, #m:embed { half, half, "x" })
+        assert.equal(2, #m:embed { half .. half .. half, "x" })
+        local sizes = {}
+        for i = 4, #transport.sent do sizes[#sizes + 1] = #body_of(transport, i).input end
+        assert.same({ 2, 1, 1, 1 }, sizes)
     end))
 
     it("is refused before it is sent where there is no endpoint", in_task(function()
