@@ -87,6 +87,20 @@ describe("a budget of several machines", function()
             assert.is_true(budgets.within(b, shared.is_spent))
         end))
 
+    it("waits for what just fits once others have used less than they hold",
+        share(2, { max_total_tokens = 100 }, function(a, b)
+            local NOTHING = { input_tokens = 0, output_tokens = 0 }
+            assert(reserve(a, { tokens = 40, cost = 0 })):settle({ input_tokens = 20,
+                output_tokens = 20 }, 0)
+            local first = assert(reserve(a, { tokens = 10, cost = 0 }))
+            local waiting = task.spawn(reserve, b, { tokens = 60, cost = 0 })
+            task.sleep(0.05)
+            first:settle(NOTHING, 0)
+            local hold = waiting:join()
+            assert.is_truthy(hold)
+            hold:settle(NOTHING, 0)
+        end))
+
     it("is spent everywhere after a call that can never fit",
         share(2, { max_cost = 1 }, function(a, b)
             a.backing:renew() -- connects
