@@ -172,3 +172,11 @@ describe("a budget of an evaluation by workers", function()
         assert.is_true(calls <= 40 and calls > 20, calls)
     end)
 end)
+
+it("a script that is not an evaluation has its own functions for workers", function()
+    local functions = require("ponder.serve.queue.evaluation").functions
+    for _, value in ipairs { 5, { data = {} }, { policies = {} }, { policies = 1, data = {} } } do
+        assert.equal(value, functions(function() return value end))
+    end
+    assert.is_function(functions(function() return { policies = {}, data = {} } end).attempt)
+end)
