@@ -128,8 +128,9 @@ function queue.open(url, opts)
     end
     local self = setmetatable({ name = opts.name, script = script, client = client,
         map_id = name_map(opts.name), labels = { queue = opts.name }, jobs = 0, cancels = 0,
-        finished = {},
+        finished = {}, -- a linked list, whose first was returned: a list would be quadratic
         places = task.semaphore(opts.concurrency), unfinished = 0, tickets = 0 }, Queue)
+    self.last_finished = self.finished
     self.exchange = exchange.new { name = opts.name, map = self.map_id, client = client,
         reader = reader, script = script }
     return self
@@ -339,7 +340,8 @@ function Queue:submit(item, call, opts)
         local results = table.pack(do_job(self, item, call, opts, ticket, cancels))
         self.places:release()
         self.unfinished = self.unfinished - 1
-        table.insert(self.finished, table.pack(ticket, table.unpack(results, 1, 3)))
+        self.last_finished.next = table.pack(ticket, table.unpack(results, 1, 3))
+        self.last_finished = self.last_finished.next
         if self.collector then
             task.wake(self.collector)
         end
@@ -353,7 +355,7 @@ end
 ---@return fun(): integer?, any, string?, string?
 function Queue:results()
     return function()
-        while not self.finished[1] do
+        while not self.finished.next do
             if self.unfinished == 0 then
                 acknowledge(self)
                 return nil
@@ -362,7 +364,8 @@ function Queue:results()
             task.park()
             self.collector = nil
         end
-        return table.unpack(table.remove(self.finished, 1), 1, 4)
+        self.finished = self.finished.next
+        return table.unpack(self.finished, 1, 4)
     end
 end
 

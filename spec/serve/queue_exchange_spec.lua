@@ -223,6 +223,17 @@ describe("a coordinator", function()
         assert.equal("", left())
     end))
 
+    it("returns many results in less time than their jobs take", with(function(q)
+        local began, count = os.clock(), 0
+        for _ = 1, 40000 do q:submit(print, "f") end -- which no worker gets
+        local submitted = os.clock()
+        for ticket, _, _, code in q:results() do
+            count = count + (ticket == count + 1 and code == "BAD_ITEM" and 1 or 0)
+        end
+        assert.equal(40000, count)
+        assert.is_true(os.clock() - submitted < submitted - began)
+    end))
+
     it("has figures: of its jobs, of the workers that can do them, of each queue", with(
         function(q, worker)
             local client, code = worker.client, q.script.code
