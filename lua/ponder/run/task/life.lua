@@ -62,6 +62,7 @@ local AT_ONCE = -math.huge -- as a deadline: after the tasks that are ready now
 local LATE = core.LATE
 local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
 local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
+local MAX_CLOSES = 200 -- each takes a kilobyte of the C stack, or several
 local LIMIT = "task.limit" -- in a task's context: the limit of its run
 life.LIMIT = LIMIT
 local ENDED = { done = true, failed = true, cancelled = true }
@@ -70,10 +71,12 @@ life.ENDED = ENDED -- the states in which a task has ended
 local current -- the task that runs or is being closed
 local last_serial
 local entered -- the current generator of math.random
+local closes -- how many tasks are being cancelled, each by the clean-up of the one before
+local delayed -- tasks to cancel when it is 0 again
 
 ---Forgets all tasks and groups.
 function life.reset()
-    current, last_serial = nil, 0
+    current, last_serial, closes, delayed = nil, 0, 0, {}
     life.groups = {} -- that have not ended, oldest first
     life.queue = {} -- of them, those that are to have a round, in order
     life.outermost = nil -- the group of tasks that are spawned outside of tasks
@@ -344,8 +347,15 @@ function life.cancel(t)
         if t == current and not cannot_wait() then
             life.park(t, "handle:cancel") -- does not return: settle closes the task
         end
+    elseif closes == MAX_CLOSES then
+        table.insert(delayed, t)
     else
+        closes = closes + 1
         close(t)
+        closes = closes - 1
+        while closes == 0 and delayed[1] do
+            life.cancel(table.remove(delayed))
+        end
     end
     return true
 end
