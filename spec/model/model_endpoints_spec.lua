@@ -140,6 +140,9 @@ describe("the options of a call", function()
         assert.same({ { type = "disabled" }, nil }, { body.thinking, body.reasoning_effort })
         body = select(2, sent("openrouter:m", ENV, { messages = USER, reasoning_effort = "low" }))
         assert.same({ effort = "low" }, body.reasoning)
+        body = select(2, sent("openrouter:m", ENV, { messages = USER,
+            reasoning = { max_output_tokens = 2000 } }))
+        assert.same({ max_tokens = 2000 }, body.reasoning)
         body = select(2, sent("groq:m", ENV, { messages = { { role = "user", content = "Hi",
             name = "me" } } }))
         assert.is_nil(body.messages[1].name)

@@ -158,7 +158,7 @@ endpoints.LIST = {
         needs_key = true, family = "openai", splits = true,
         rules = refuses("Bedrock", "top_k", "min_p") },
     openrouter = { base_url = "https://openrouter.ai/api/v1", needs_key = true, splits = true,
-        family = "openai",
+        family = "openai", rules = { { option = "reasoning_tokens", action = "keep" } },
         effort = function(body, effort) body.reasoning = { effort = effort } end },
     groq = { base_url = "https://api.groq.com/openai/v1", needs_key = true, splits = true,
         rules = refuses("Groq", "logprobs", "top_k", "min_p"), without = { "name" } },

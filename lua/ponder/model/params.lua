@@ -54,7 +54,7 @@ for known, row in pairs(endpoints.LIST) do
         for _, rule in ipairs(rules) do add(known, rule) end
     end
     if row.splits then add(known, { option = "n", action = "split" }) end
-    if known ~= "anthropic" and known ~= "openrouter" then
+    if known ~= "anthropic" then
         add(known, { option = "reasoning_tokens", why = "it has no limit for tokens of thinking" })
     end
 end
