@@ -48,6 +48,7 @@ describe("a log that is run again", function()
             "UPDATE runs SET uid = '00'", "UPDATE runs SET command = 'tot'",
             [[UPDATE runs SET arguments = '["x"]']], "UPDATE runs SET directory = '/'",
             "UPDATE runs SET script = 'y'", "UPDATE runs SET input = 'typed'",
+            "UPDATE runs SET input = 'nil'", -- it is NULL
             "UPDATE runs SET seed = seed + 1",
             "INSERT INTO files (path, kind, hash, text) VALUES ('x.lua', 'module', "
                 .. "'" .. store.sha256 "" .. "', '')" } do
