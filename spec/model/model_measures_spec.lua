@@ -23,7 +23,8 @@ describe("m:embed", function()
             "usage":{"prompt_tokens":4,"total_tokens":4}}]] } })
         task.with_budget({ max_cost = 1 }, function()
             assert.same({ { 1, 2.25 }, { 0.5, -1 } }, m:embed({ "a", "b" }, { dimensions = 2 }))
-            assert.same({ 4, 1 }, { task.spent().tokens, task.spent().calls })
+            assert.same({ 4, 1, 8e-8 }, { task.spent().tokens, task.spent().calls,
+                task.spent().cost })
         end)
         assert.matches("/v1/embeddings$", transport.sent[1].url)
         assert.same({ model = "text-embedding-3-small", input = { "a", "b" }, dimensions = 2,
