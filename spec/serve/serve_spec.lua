@@ -416,6 +416,8 @@ describe("the other endpoints", function()
         assert.matches('ponder_requests_total{policy="echo",status="200"} 1\n', text)
         assert.matches('ponder_requests_total{policy="fail",status="429"} 1\n', text)
         assert.matches('ponder_request_seconds_count{policy="echo"} 1\n', text)
+        local seconds = tonumber(text:match 'ponder_request_seconds_sum{policy="echo"} (%S+)')
+        assert.is_true(seconds > 0 and seconds < 60, seconds)
         assert.matches('ponder_errors_total{code="insufficient_quota"} 1\n', text)
     end))
 end)
@@ -557,6 +559,23 @@ describe("access", function()
 end)
 
 describe("limits", function()
+    it("let as many requests run at once as there may be", function()
+        local running, most = 0, 0
+        with_server({ concurrency = 2, policies = { hold = function()
+            running = running + 1
+            most = math.max(most, running)
+            task.sleep(0.01)
+            running = running - 1
+            return "held"
+        end } }, function(client)
+            local results = task.map({ 1, 2, 3, 4, 5, 6, 7, 8 }, function()
+                return (client("POST", CHAT, chat("hold", "x"))).status
+            end)
+            assert.same({ 200, 200, 200, 200, 200, 200, 200, 200, n = 8 }, results)
+        end)
+        assert.equal(2, most)
+    end)
+
     it("queue requests, and refuse them when the queue is full", function()
         with_server({ concurrency = 1, max_queue = 1, queue_timeout_ms = 30 },
             function(client, server)
