@@ -574,6 +574,19 @@ describe("a failing callback", function()
         end
     end)
 
+    it("is named with its node where its list cannot be read", function()
+        local broken = setmetatable({}, { __len = function() return 1 end,
+            __index = function() error "no state" end })
+        for _, concurrency in ipairs { 1, 4 } do
+            local ok, message = pcall(task.run, search.run, { search = "best_first", k = 2,
+                initial_state = 1, key = tostring, concurrency = concurrency,
+                evaluate = function(s) return s end,
+                expand = function(s) return s == 7 and broken or { 2 * s, 2 * s + 1 } end })
+            assert.is_false(ok)
+            assert.matches("expand raised for node 4 at depth 2: .*no state", message)
+        end
+    end)
+
     it("that returns the wrong type causes an error that says what it returned", function()
         local function returns(value)
             return function() return value end

@@ -283,8 +283,10 @@ static int advance(lua_State *L, int status, lua_KContext context)
             /* fall through */
         case STEP_ORDER:
             ASK(CALL_ORDER, p->ticket, 0);
-            if (t->expands)
-                p->calling = CALL_EXPAND; /* its list is read */
+            if (t->expands) { /* its list is read */
+                p->calling = CALL_EXPAND;
+                p->node = t->node;
+            }
             t->first = t->scores ? t->node : s->count;
             t->end = t->first + t->scores;
             p->step = STEP_ITEM;
