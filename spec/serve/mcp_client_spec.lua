@@ -572,13 +572,15 @@ describe("a session with a server over HTTP", function()
                     none = { type = "string", ["x-mcp-header"] = "None" },
                     wrong = { type = "string", ["x-mcp-header"] = "a b" },
                     inner = { type = "object", properties = {
-                        n = { type = "number", ["x-mcp-header"] = "N" } } } } } } } })
+                        n = { type = "number", ["x-mcp-header"] = "N" },
+                        off = { type = "boolean", ["x-mcp-header"] = "Off" } } } } } } } })
         end, function(url, requests)
             local session = assert(mcp.open { url = url })
-            session:call("näme", { text = " x", wrong = "w", inner = { n = 2.0 } })
+            session:call("näme", { text = " x", wrong = "w", inner = { n = 2.0, off = false } })
             local r = requests[4]
             assert.equal("=?base64?IHg=?=", r.headers["mcp-param-text"])
             assert.equal("2", r.headers["mcp-param-n"])
+            assert.equal("false", r.headers["mcp-param-off"])
             assert.is_nil(r.headers["mcp-param-none"])
             assert.equal("2026-07-28", r.headers["mcp-protocol-version"])
             assert.equal("tools/call", r.headers["mcp-method"])

@@ -43,7 +43,7 @@ function mirror.headers(paths, arguments)
     for header, path in pairs(paths) do
         local value = arguments
         for _, name in ipairs(path) do
-            value = type(value) == "table" and value[name] or nil
+            value = (type(value) == "table" and value or {})[name]
         end
         if type(value) == "string" then
             headers[header] = mirror.value(value)
