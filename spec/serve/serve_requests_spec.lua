@@ -169,6 +169,11 @@ describe("an invalid request", function()
         _, body = client("POST", CHAT, { model = "echo",
             messages = { { role = "user", content = { json.null } } } })
         assert.matches("text parts only %(got null%)", body.error.message)
+        for _ = 1, 8 do -- tables of another order each time
+            _, body = client("POST", CHAT, chat("echo", "x", { top_p = "1", temperature = "1",
+                presence_penalty = "1", frequency_penalty = "1" }))
+            assert.equal("frequency_penalty", body.error.param)
+        end
     end))
 
     it("may carry fields that its policy accepts, or that change nothing",

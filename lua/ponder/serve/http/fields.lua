@@ -38,8 +38,8 @@ end
 ---@param known table<string, "string"|"boolean"|"table"|"number"|"any"> types by name
 function fields.sort(body, known)
     local params = {}
-    for name, value in pairs(body) do
-        local kind = known[name]
+    for _, name in ipairs(options.names(body)) do -- of several wrong ones the first is named
+        local value, kind = body[name], known[name]
         if value == json.null then
             body[name] = nil
         elseif not kind then
@@ -111,7 +111,8 @@ end
 
 -- Checks the fields that only the policy reads.
 local function check_params(params)
-    for name, value in pairs(params) do
+    for _, name in ipairs(options.names(params)) do
+        local value = params[name]
         if NUMBERS[name] then
             fields.number(params, name, NUMBERS[name])
         elseif type(value) == "table" then
