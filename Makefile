@@ -172,13 +172,14 @@ test: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/server
 	PONDER_BUILD=$B .ci/run-specs $(SPEC)
 
-# The specs that reach C in a new way: together they run all lines of C that the whole suite runs but
-# 7 of 7,065, by gcov. `make asan ASAN_SPECS=` runs all.
-ASAN_SPECS := args boxes budget_cli cli eval_score fuzz guard hostile_server import json log_search \
-              loop mcp mcp_cli model_batch model_chat net net_descriptors net_queue net_stream offline \
-              process queue_job redis repl report search search_cases search_engine search_misuse \
-              search_order search_policy serve_cli serve_raw serve_requests state stop_cli store \
-              store_faults store_file task task_coroutine task_interrupt task_limit task_map untrusted \
+# The specs that reach C in a new way: by gcov they run all 7,065 lines of C that the suite runs.
+# `make asan ASAN_SPECS=` runs all.
+ASAN_SPECS := args boxes budget_cli chat_cli cli eval_score fuzz guard hostile_server import json \
+              log_crash log_mutation log_search loop mcp mcp_cli model_batch model_chat net \
+              net_descriptors net_queue net_stream offline process queue_job redis repl report \
+              sandbox_run search search_cases search_engine search_memory search_misuse search_order \
+              search_policy serve serve_cli serve_raw serve_requests state stop_cli store store_faults \
+              store_file strategy_run task task_coroutine task_interrupt task_limit task_map untrusted \
               untrusted_calls view yaml
 asan: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/asan/server $(FUZZERS:%=$B/asan/fuzz/%_replay) B=$B/asan \
@@ -190,7 +191,8 @@ asan: run-packages test-packages
 
 # As if on a system without what only Linux has (src/loop/system.h): the specs that reach it in
 # another way than most, and need no confinement.
-PLAIN_SPECS := task_limit task_interrupt loop store_file net
+PLAIN_SPECS := task task_limit task_interrupt task_map loop store store_file net net_stream net_queue \
+               redis serve_requests log_crash log_resume search_engine search_policy
 plain: run-packages test-packages
 	@$(MAKE) --no-print-directory all $B/plain/server B=$B/plain CPPFLAGS=-DPONDER_PLAIN
 	PONDER_BUILD=$B/plain .ci/run-specs $(or $(SPEC),$(PLAIN_SPECS))
