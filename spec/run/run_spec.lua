@@ -214,7 +214,7 @@ describe("a run that fails", function()
             end
             return (run.new():call(nest, depth - 1))
         end
-        assert.equal("TIMEOUT", (select(3, task.timeout(1, nest, 50))))
+        assert.equal("TIMEOUT", (select(3, task.timeout(1, nest, 2000))))
         assert.equal(0, open)
     end))
 

@@ -62,7 +62,7 @@ local AT_ONCE = -math.huge -- as a deadline: after the tasks that are ready now
 local LATE = core.LATE
 local HEAD_START_S = 0.1 -- of a timer before the limit of what computes
 local PLAYING_S = 1 -- by which a step may exceed the timeout while a log is played
-local MAX_CLOSES = 200 -- each takes a kilobyte of the C stack, or several
+local MAX_CLOSES = 100 -- each is within a C call of the one before, of which Lua allows 200
 local LIMIT = "task.limit" -- in a task's context: the limit of its run
 life.LIMIT = LIMIT
 local ENDED = { done = true, failed = true, cancelled = true }
