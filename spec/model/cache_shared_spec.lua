@@ -137,6 +137,7 @@ describe("a cache in Redis", function()
             end
             assert.equal("2", server:cli "ZCARD 'ponder:1:{cache}:ages'")
             assert.equal("2", server:cli "HLEN 'ponder:1:{cache}:sizes'")
+            assert.equal(2, select(2, server:cli("KEYS '*reply*'"):gsub("reply", "")))
             local bytes = tonumber(server:cli "GET 'ponder:1:{cache}:bytes'")
             assert.is_true(bytes > 800000 and bytes <= 1 << 20)
             assert.is_true(a.ask({ sample = 5 }).cached)
