@@ -567,3 +567,12 @@ describe("the samples of an evaluation", function()
         end
     end)
 end)
+
+it("a cache asks a scripted model again whose file has changed", function()
+    local dir <close> = shell.directory { ["p.lua"] =
+        'print(require("ponder.model").open("script:m.lua"):complete "Hello")' }
+    for _, text in ipairs { "one", "one", "two" } do
+        dir:write("m.lua", ("return function() return '%s' end"):format(text))
+        assert.equal(text .. "\n", dir:ponder { "run", "--no-log", "--cache", "c.db", "p.lua" }.out)
+    end
+end)
