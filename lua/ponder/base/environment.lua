@@ -41,23 +41,31 @@ environment.LIST = {
     { name = "AWS_BEARER_TOKEN_BEDROCK", kind = "key", provider = "bedrock",
         about = "key for bedrock models" },
     { name = "AWS_REGION", about = "region of bedrock models" },
+    { name = "OPENROUTER_API_KEY", kind = "key", provider = "openrouter",
+        about = "key for openrouter models" },
+    { name = "GROQ_API_KEY", kind = "key", provider = "groq", about = "key for groq models" },
+    { name = "DEEPSEEK_API_KEY", kind = "key", provider = "deepseek",
+        about = "key for deepseek models" },
+    { name = "MISTRAL_API_KEY", kind = "key", provider = "mistral",
+        about = "key for mistral models" },
+    { name = "XAI_API_KEY", kind = "key", provider = "xai", about = "key for xai models" },
+    { name = "TOGETHER_API_KEY", kind = "key", provider = "together",
+        about = "key for together models" },
+    { name = "VLLM_BASE_URL", kind = "address", provider = "vllm",
+        about = "address of a vLLM server (http://localhost:8000/v1)" },
+    { name = "VLLM_API_KEY", kind = "key", provider = "vllm", about = "its key, if it needs one" },
+    { name = "LLAMACPP_BASE_URL", kind = "address", provider = "llamacpp",
+        about = "address of a llama.cpp server (http://localhost:8080/v1)" },
+    { name = "LLAMACPP_API_KEY", kind = "key", provider = "llamacpp",
+        about = "its key, if it needs one" },
+    { name = "LMSTUDIO_BASE_URL", kind = "address", provider = "lmstudio",
+        about = "address of an LM Studio server (http://localhost:1234/v1)" },
+    { name = "LMSTUDIO_API_KEY", kind = "key", provider = "lmstudio",
+        about = "its key, if it needs one" },
+    { name = "SSL_CERT_FILE",
+        about = "PEM file of the authorities to trust, instead of the system's" },
+    { name = "NO_COLOR", about = "if not empty, turns colours off" },
 }
-for _, provider in ipairs { "openrouter", "groq", "deepseek", "mistral", "xai", "together" } do
-    table.insert(environment.LIST, { name = provider:upper() .. "_API_KEY", kind = "key",
-        provider = provider, about = ("key for %s models"):format(provider) })
-end
-for _, server in ipairs { { "vllm", "a vLLM server", 8000 },
-    { "llamacpp", "a llama.cpp server", 8080 }, { "lmstudio", "an LM Studio server", 1234 } } do
-    local provider, name = server[1], server[1]:upper()
-    table.insert(environment.LIST, { name = name .. "_BASE_URL", kind = "address",
-        provider = provider, about = ("address of %s (http://localhost:%d/v1)"):format(server[2],
-        server[3]) })
-    table.insert(environment.LIST, { name = name .. "_API_KEY", kind = "key", provider = provider,
-        about = "its key, if it needs one" })
-end
-table.insert(environment.LIST, { name = "SSL_CERT_FILE",
-    about = "PEM file of the authorities to trust, instead of the system's" })
-table.insert(environment.LIST, { name = "NO_COLOR", about = "if not empty, turns colours off" })
 
 ---The names of the variables of a kind.
 ---@param provider string? nil: of all

@@ -326,12 +326,12 @@ end
 -- to report: unknown names first, then options by name. `at`: "opts.", or "." of fields.
 function check_table(opts, schema, at)
     local known, checked = derived[schema] or derive(schema), {}
-    local stranger, wrong, problem
+    local unknown_name, wrong, problem
     for name, value in pairs(opts) do
         local rule, kept, mistake = schema[name], value, nil
         if not rule then
-            if stranger == nil or show(name) < show(stranger) then
-                stranger = name
+            if unknown_name == nil or show(name) < show(unknown_name) then
+                unknown_name = name
             end
         elseif type(value) ~= rule.type or rule.type == "number" or rule.enum or rule.fields then
             kept, mistake = options.check_value(value, rule) -- else it is right as it is
@@ -346,8 +346,8 @@ function check_table(opts, schema, at)
             wrong, problem = name, select(2, options.check_value(nil, schema[name]))
         end
     end
-    if stranger ~= nil then
-        return nil, unknown(stranger, known, at)
+    if unknown_name ~= nil then
+        return nil, unknown(unknown_name, known, at)
     elseif wrong then
         return nil, at .. wrong .. spaced(problem)
     end
