@@ -288,11 +288,10 @@ function model.is_configured(known)
         or (model.default_name() or ""):find(known .. "[:/]") == 1
 end
 
---- The default model: $PONDER_MODEL, else the config file's.
+--- The default model: --model of the command, else $PONDER_MODEL, else the config file's.
 ---@return string? name
 function model.default_name()
-    local shared_client = default_client()
-    return shared_client.env("PONDER_MODEL") or shared_client:settings().default_model
+    return default_client():default_model()
 end
 
 ---------------------------------------------------------------------------------------------------

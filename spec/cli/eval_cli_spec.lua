@@ -48,6 +48,20 @@ describe("ponder eval", function()
         assert.matches("met: calls%(io%) <= 1 %(1%)", result.out)
     end)
 
+    it("asks the model of --model where a policy or a strategy names none", function()
+        dir:write("none.lua", [[return { data = { { question = "1 + 1", target = 2 } },
+            score = "numeric", policies = { io = { prompt = "{{question}}" },
+                cot = require("ponder.strategy.cot").new {} } }]])
+        dir:write("two.lua", "return function() return 'Answer: 2' end")
+        for _, variable in ipairs { "", "script:gone.lua" } do
+            local result = ponder({ "--no-log", "--json", "--model", "script:two.lua", "none.lua" },
+                { PONDER_MODEL = variable })
+            local object = assert(json.decode(result.out), result.err)
+            assert.same({ 1, 1 }, { object.policies[1].accuracy.value,
+                object.policies[2].accuracy.value })
+        end
+    end)
+
     it("exits with 1 if nothing could be measured", function()
         local result = ponder({ "--no-log", "--policy", "io", "--limit", "5", "--model",
             "script:none.lua", "sums.lua" })

@@ -132,16 +132,21 @@ local function overlay(...)
     return merged
 end
 
+--- The default model's name: --model of the command, else $PONDER_MODEL, else the config file's.
+---@return string?
+function Client:default_model()
+    return scheduler.current() and scheduler.context "default_model" or self.env("PONDER_MODEL")
+        or self:settings().default_model
+end
+
 --- The provider and the model that a name refers to, and the options of its alias.
----@param text string? nil: --model of the command, else $PONDER_MODEL, else the config file's
----  default_model
+---@param text string? nil: the default model
 ---@param opts table as given
 ---@return string? provider nil with a message
 function Client:resolve(text, opts)
     local settings = self:settings()
     endpoints.add(self.providers, settings)
-    text = text or scheduler.current() and scheduler.context "default_model"
-        or self.env("PONDER_MODEL") or settings.default_model
+    text = text or self:default_model()
     if not text then
         return nil, client.no_model(self.env)
     end
@@ -218,7 +223,8 @@ end
 local AUTHORITIES = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem" }
 
-local function find_authorities(env)
+local function find_authorities(env, base_url)
+    if not base_url or not base_url:find "^https:" then return nil end
     local given = env "SSL_CERT_FILE"
     for i = 1, given and 0 or #AUTHORITIES do
         if file.exists(AUTHORITIES[i]) then return i > 1 and AUTHORITIES[i] or nil end
@@ -263,7 +269,8 @@ function Client:target(text, opts, check)
     local target = { provider = provider, label = known .. ":" .. model, name = known,
         model = model, base_url = endpoint.base_url, other_url = endpoint.other_url,
         is_home = endpoint.is_home, headers = headers, key_from = endpoint.key_from,
-        ca_file = mine.ca_file or find_authorities(self.env), proxy = mine.proxy,
+        ca_file = mine.ca_file or find_authorities(self.env, endpoint.base_url),
+        proxy = mine.proxy,
         redactor = redact.new(endpoint.secrets, headers) }
     target.price_name = price.name(known, model, target.base_url)
     target.rates = price.of(known, model, target.base_url, self:price_list())
