@@ -616,7 +616,7 @@ describe("a budget around a map", function()
     it("cancels calls in flight on other machines when a budget is spent", function()
         local lab <close> = workers.lab { ["job.lua"] = JOB, ["model.lua"] = MODEL }
         for _ = 1, 3 do
-            lab:worker { "--concurrency", "1", "--lease", "1s" }
+            lab:worker { "--concurrency", "1", "--lease", "4s" }
         end
         local r = lab:coordinate [[
             local task = require "ponder.task"
