@@ -223,6 +223,20 @@ describe("a coordinator", function()
         assert.equal("", left())
     end))
 
+    it("reads a stream of results that has begun anew, whatever Redis's clock says", with(
+        function(q, worker)
+            local call = task.spawn(q.call, q, 1, "f")
+            worker.finish(worker.take(), 1)
+            assert.equal(1, (call:join()))
+            q:map({}, "f") -- tells Redis
+            call = task.spawn(q.call, q, 2, "f")
+            local job = worker.take()
+            worker.client:call("HSET", P .. "state", job.id, "d")
+            assert(worker.client:call("XADD", P .. "results:" .. job.map, "1-1", "id", job.id,
+                "status", "ok", "value", payload.value(2)))
+            assert.equal(2, (call:join()))
+        end))
+
     it("returns many results in less time than their jobs take", with(function(q)
         local began, count = os.clock(), 0
         for _ = 1, 40000 do q:submit(print, "f") end -- which no worker gets

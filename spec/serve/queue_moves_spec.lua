@@ -323,20 +323,20 @@ describe("a move", function()
         move("FINISH", "jobs state errors stats", entries[1], "a", "m", "ok", "v")
         local result = call("XRANGE", P .. "results:m", "-", "+")[1][1]
         local before = all()
-        assert.same({ "d" }, take("b", "u", "d", "u", "a", "u", "x", "u"))
+        assert.same({ { "d" }, 0 }, take("b", "u", "d", "u", "a", "u", "x", "u"))
         changed(before, { ["jobs:c"] = B .. ", id e map m spec se item ie",
             state = "a=d, b=q E2, e=q E4", errors = "b=1, e=1", deaths = "b=1, e=1",
             ["journal:d"] = "", open = "m=3" })
         before = all()
-        assert.same({}, take("b", "w", "a", result, "x", "w"))
+        assert.same({ {}, 0 }, take("b", "w", "a", result, "x", "w"))
         changed(before, { ["jobs:c"] = "id e map m spec se item ie", state = "e=q E4",
             errors = "e=1", deaths = "e=1", ["journal:b"] = "", ["results:m"] = "", open = "m=1" })
         assert.is_nil(pending(entries[2], WORKER))
         before = all()
-        assert.same({}, give_up "e") -- it is not dead
+        assert.same({ {}, 0 }, give_up "e") -- it is not dead
         changed(before, {})
         move("BURY", "jobs state results:m dead errors stats deaths", entries[4], "e", "l", "v", "")
-        take("e", "w")
+        assert.same({ {}, 1 }, take("e", "w"))
         assert.same({ stats = "dead=1, done=1, enqueued=4", codes = "c=what", ["jobs:c"] = "" },
             all())
     end))

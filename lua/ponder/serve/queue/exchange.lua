@@ -225,10 +225,13 @@ function Exchange:flush()
         return true
     end
     self.taken = {}
-    local withdrawn, message, code = redis.persist(self.on_trouble, function()
+    local reply, message, code = redis.persist(self.on_trouble, function()
         return self.client:eval(moves.TAKE, take_keys(self), self.map, table.unpack(taken))
     end)
-    for _, id in ipairs(withdrawn or {}) do
+    if reply and reply[2] == 1 then
+        self.last = "0"
+    end
+    for _, id in ipairs(reply and reply[1] or {}) do
         local slot = self.slots[id]
         for backing in pairs(slot and not slot.status and slot.backings or {}) do
             local spent = backing.budget.spent -- why the job was withdrawn
@@ -238,7 +241,7 @@ function Exchange:flush()
             end
         end
     end
-    return withdrawn, message, code
+    return reply, message, code
 end
 
 -- Reports why no worker seems to be working.
@@ -281,15 +284,19 @@ end
 -- Reads the results since the last read. After an outage Redis may have lost jobs: enqueues those
 -- again.
 local function read(self)
+    local last = self.last
     local reply, message, code = redis.persist(self.on_trouble, function()
         return self.reader:send(BLOCK_MS + self.reader.timeout_ms, { "XREAD", "COUNT", 200, "BLOCK",
-            BLOCK_MS, "STREAMS", self:key("results:" .. self.map), self.last })
+            BLOCK_MS, "STREAMS", self:key("results:" .. self.map), last })
     end)
     if reply == nil then
         return nil, message, code
     end
-    for _, entry in ipairs(reply and reply[1][2] or {}) do
-        self.last = entry[1]
+    local entries = reply and reply[1][2] or {}
+    if entries[1] and self.last == last then -- nobody has begun the stream anew
+        self.last = entries[#entries][1]
+    end
+    for _, entry in ipairs(entries) do
         dispatch(self, entry[1], moves.fields(entry[2]))
     end
     if self.connections ~= self.reader.connections then

@@ -229,7 +229,8 @@ return #entries]==]
 -- The coordinator acknowledges results, gives up dead jobs, or withdraws jobs.
 -- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and its entry of
 -- `results`, or "g": give it up, "w": withdraw it, "u": withdraw it unless a worker has it.
--- -> the withdrawn jobs of "u"
+-- -> the withdrawn jobs of "u"; and 1 if no job was left, so that `results` begins anew, perhaps
+-- with an entry no later than the last one read
 moves.TAKE = [==[
 local count, withdrawn, prefix = 0, {}, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
@@ -266,8 +267,9 @@ if count > 0 and redis.call('HINCRBY', KEYS[3], ARGV[1], -count) <= 0 then
     redis.call('HDEL', KEYS[3], ARGV[1])
     redis.call('HDEL', KEYS[4], ARGV[1])
     redis.call('UNLINK', KEYS[2])
+    return {withdrawn, 1}
 end
-return withdrawn]==]
+return {withdrawn, 0}]==]
 
 -- Finds awaited jobs that somebody has deleted from Redis, and makes room to enqueue them again.
 -- KEYS: state, jobs, results. ARGV: the last result read, ids... -> ids of deleted ones
