@@ -1,3 +1,4 @@
+local cot = require "ponder.strategy.cot"
 local ensemble = require "ponder.ensemble"
 local fake = require "model_fake"
 local json = require "ponder.json"
@@ -140,6 +141,24 @@ describe("samples in one request", function()
             vote(m, { n = 2 })
             assert.same({ 1, 1 }, asked(), name)
         end
+    end)
+
+    it("are also those of a strategy, unless it streams, seeds or runs tools", function()
+        local m, asked = open_one "openai:m"
+        local function run(opts, how)
+            opts.model, opts.n = m, 5
+            local outcome = assert(fake.run(function()
+                return cot.new(opts):run("2+2?", how)
+            end))
+            assert.same({ "4", 5 }, { outcome.answer, outcome.result.calls })
+            return outcome
+        end
+        assert.same({ 1, 115 }, { run {}.spent.calls, run {}.spent.tokens })
+        assert.same({ 5, 5 }, asked())
+        run({}, { on_delta = function() end })
+        run { seed = 7 }
+        run { tools = { { name = "add", run = function() return 4 end } } }
+        assert.equal(2 + 3 * 5, #asked())
     end)
 
     it("are asked for in waves by a vote that may stop", function()

@@ -167,10 +167,11 @@ end
 
 ---How many samples of a call one request may ask for without changing them: 1 where each has a seed
 ---of its own.
----@param model any an open model, or a custom one
+---@param model any an open model, or a custom one; one with `takes_n` passes `n` on to an open one
 ---@param opts table options of the call
 function chat.samples_per_request(model, opts)
-    if not model.target or not model.client or rawget(model, "chat") then return 1 end
+    local is_custom = rawget(model, "chat") and not rawget(model, "takes_n")
+    if is_custom or not model.target or not model.client then return 1 end
     local here, defaults = scheduler.context "samples", model.defaults
     local has_seed = opts.seed or defaults.seed or here and here.seed
     return has_seed and 1 or params.samples_per_request(model.target,

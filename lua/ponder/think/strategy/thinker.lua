@@ -183,13 +183,14 @@ local function run_tool(run, list, call, id)
     return result
 end
 
--- A call that is to be made: its id and its sample number are those of the order of asking.
-local function new_call(self, messages, role, kind, node)
+-- A call for `n` samples that is to be made: its id and the number of its first sample are those of
+-- the order of asking.
+local function new_call(self, messages, role, kind, node, n)
     local key = json.encode(messages)
-    self.calls = self.calls + 1
-    self.samples[key] = (self.samples[key] or 0) + 1
+    local before = self.samples[key] or 0
+    self.calls, self.samples[key] = self.calls + 1, before + (n or 1)
     return { id = "c" .. self.calls, role = role, kind = kind, node = node,
-        model = self.run:model_name(role), sample = self.samples[key] }
+        model = self.run:model_name(role), sample = before + 1 }
 end
 
 -- Makes a call, with its round trips through tools.
@@ -228,6 +229,7 @@ local ASK = {
     on_delta = { type = "function" },
     tools = { type = "boolean" },
     read = { type = "function" },
+    n = { type = "integer", min = 1 },
     returns = { type = { "string", "table" } },
 }
 
@@ -239,6 +241,7 @@ local ASK = {
 ---@field logprobs? boolean|integer
 ---@field on_delta? fun(text: string, kind: string, sample: integer, tokens: table[]?): boolean?
 ---  streams the reply, and ends it with true: see ponder.model.CallOptions
+---@field n? integer samples in one request, without `tools`: see `texts` of ponder.model.Reply
 ---@field tools? false offer none to the model
 ---@field returns? string|table a schema, or its shorthand (see m:complete): the value of the reply
 ---  is returned instead of its text; with `read` the form that is asked for first
@@ -249,7 +252,7 @@ local ASK = {
 -- Asks, and again as often as allowed while nothing can be read.
 local function ask(self, messages, role, kind, opts)
     local read, call = opts.read, options.pick(opts, { "temperature", "seed", "logprobs",
-        "on_delta" })
+        "on_delta", "n" })
     if read then
         call.response_format = format_of(self.run, role, kind, opts.returns)
     elseif opts.returns and typed.is_open(self.run.models[role]) then
@@ -260,8 +263,8 @@ local function ask(self, messages, role, kind, opts)
     end
     local given, text, reply = messages, nil, nil
     for _ = 0, read and self.options.max_parse_retries or 0 do
-        text, reply = perform(self, new_call(self, messages, role, kind, opts.node or 1), messages,
-            { tools = opts.tools, call = call })
+        text, reply = perform(self, new_call(self, messages, role, kind, opts.node or 1, opts.n),
+            messages, { tools = opts.tools, call = call })
         if not read then
             if call.returns then
                 return reply.value, reply
@@ -333,17 +336,18 @@ end
 ---@param fields? table
 ---@return ponder.model.Model
 function Thinker:sampler(name, fields)
-    local kind = self.run.kind
-    return setmetatable({ chat = function(_, call)
+    local kind, run = self.run.kind, self.run
+    local takes_n = not (run.opts.seed or run.opts.tools[1] or run.on_delta)
+    return setmetatable({ takes_n = takes_n, chat = function(_, call)
         local ok, text, reply = pcall(self.prompt, self, name, fields,
-            options.pick(call, { "logprobs", "on_delta" }))
+            options.pick(call, { "logprobs", "on_delta", "n" }))
         if ok then
             return reply
         elseif getmetatable(text) == Failure then
             return nil, text.message, text.code
         end
         error(text, 0)
-    end }, { __index = self.run.models[kind.roles[name] or kind.first_role] }) -- its accounts
+    end }, { __index = run.models[kind.roles[name] or kind.first_role] }) -- its accounts
 end
 
 ---Ends the run (BAD_REPLY): a reply cannot be used.
