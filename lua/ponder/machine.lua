@@ -29,7 +29,6 @@ local json = require "ponder.json"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.run.task.scheduler"
-local state = require "ponder.think.machine.state"
 local tally = require "ponder.base.tally"
 
 local machine = {}
@@ -305,16 +304,43 @@ local function new_run(class, checked)
     return run
 end
 
+-- What `new` makes, and what lives for one update.
+local LEFT_OUT = { class = true, options = true, prompts = true, turn = true, min_nodes = true }
+
+-- The state of a run as plain data, by way of JSON: whoever keeps the data will write it as such.
+local function save(run)
+    local saved = {}
+    for name, value in next, run do
+        saved[name] = not LEFT_OUT[name] and value or nil
+    end
+    return json.decode(json.encode(saved))
+end
+
+-- Puts a saved state into a new run; raises where it is not one.
+local function load(run, saved)
+    saved = json.decode(json.encode(saved))
+    for name in next, run do
+        assert(LEFT_OUT[name] or saved[name] ~= nil, "it lacks " .. name)
+    end
+    for name, value in next, saved do
+        run[name] = not LEFT_OUT[name] and value or run[name]
+    end
+    assert(run.class.statuses[run.status], "it has an unknown status")
+    for _, getter in pairs(run.class.fields) do
+        getter(run) -- reads all that it has
+    end
+end
+
 local function clone(run)
     check_between_updates(run, "clone")
     local copy = new_run(run.class, run.options)
-    state.load(copy, state.save(run))
+    load(copy, save(run))
     return wrap(run.class, copy)
 end
 
 local function to_map(run)
     check_between_updates(run, "to_map")
-    local map = { machine = run.class.name, status = run.status, state = state.save(run),
+    local map = { machine = run.class.name, status = run.status, state = save(run),
         calls = json.array {} } -- those that are open, oldest first
     for i, call in ipairs(run:open_calls()) do
         map.calls[i] = { id = call.id, kind = call.kind }
@@ -357,7 +383,7 @@ local function from_map(class, map, opts)
         end
     end
     local run = new_run(class, check_opts(class, where, options.merge(merged, opts)))
-    local ok, problem = pcall(state.load, run, map.state)
+    local ok, problem = pcall(load, run, map.state)
     if not ok then
         error(("%s: map.state must be what to_map gave: %s"):format(where,
             tostring(problem):gsub("^[^:]*:%d+: ", "")), 3)

@@ -236,7 +236,10 @@ end
 ---A thought, which joins the graph once its whole round is in.
 function steps.generate_thought(run, call, text)
     local chain, new = run.options.chain, {}
-    run.thoughts[call.subject] = (chain or is_usable(text)) and text or nil
+    for i = #run.thoughts + 1, call.subject do
+        run.thoughts[i] = false -- none, or not yet
+    end
+    run.thoughts[call.subject] = (chain or is_usable(text)) and text
     if next(run.open) then
         return nil
     end

@@ -116,7 +116,8 @@ end
 function tree.add_node(run, text, parent, score)
     local node, depth = #run.texts + 1, parent and run.depths[parent] + 1 or 0
     run.texts[node], run.parents[node], run.scores[node] = text, parent, score
-    run.depths[node], run.children[node], run.is_open[node] = depth, false, false
+    run.depths[node], run.children[node] = depth, false
+    run.is_open[node], run.keys[node] = false, 0
     run.depth_reached = math.max(run.depth_reached, depth)
     if parent then
         run.children[parent] = run.children[parent] or {}
