@@ -40,7 +40,7 @@ local time = redis.call('TIME')
 local till = time[1] * 1000 + time[2] / 1000 + ARGV[1]
 if till > tonumber(redis.call('HGET', KEYS[1], 'paused_until') or 0) then
     redis.call('HSET', KEYS[1], 'paused_until', string.format('%.3f', till))
-    redis.call('PEXPIRE', KEYS[1], 600000 + ARGV[1])
+    redis.call('PEXPIRE', KEYS[1], 600000)
 end
 return 1]]
 
