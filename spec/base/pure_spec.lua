@@ -90,7 +90,9 @@ describe("pure.environment", function()
             ["setmetatable(1, {})"] = "bad argument #1 to 'setmetatable' (table expected)",
             ["setmetatable({}, 1)"] = "bad argument #2 to 'setmetatable' (nil or table expected)",
             ["setmetatable(..., {})"] = "cannot change a metatable of another file",
-            ["setmetatable({}, { __gc = 1 })"] = "cannot set a finalizer (__gc) here" } do
+            ["setmetatable({}, { __gc = 1 })"] = "cannot set a finalizer (__gc) here",
+            ["require 'os'"] = "module os is not available here; ponder.quote, ponder.template and "
+                .. "the built-in prompts (prompts.tot) are" } do
             assert.equal("x:1: " .. expected, select(2, pcall(run, text, setmetatable({}, {}))))
         end
     end)
@@ -176,6 +178,8 @@ describe("pure.data", function()
         for text, expected in pairs {
             ["return { { f = function() end } }"] = "f.lua: must be data: .*%(got a function%)",
             ["local t = {} t[1] = t return t"] = "f.lua: tables are nested too deeply",
+            ["local t = {} t[t] = 1 return t"] = "f.lua: tables are nested too deeply",
+            ["return {"] = "^f.lua:1: ",
         } do
             local ok, message = pcall(pure.data, text, "f.lua")
             assert.is_false(ok)

@@ -347,6 +347,8 @@ describe("the file", function()
             assert.is_true(ask(m).cached)
             assert.equal(3, #sent)
             blocker:rollback()
+            ask(m, { sample = 2 })
+            assert.equal(1, (blocker:row "SELECT count(*) FROM replies"))
             blocker:close()
         end))
 

@@ -92,7 +92,8 @@ describe("the server's headers", function()
     it("are read in all their forms", function()
         local forms = { ["6m0s"] = 360000, ["12ms"] = 12, ["1h2m3s"] = 3723000, ["59.7s"] = 59700,
             ["30"] = 30000, ["0.5"] = 500, ["2023-11-14T22:13:30Z"] = 10000,
-            ["1700000005"] = 5000, ["1700000005000"] = 5000, ["1699999999"] = 0 }
+            ["1700000005"] = 5000, ["1700000005000"] = 5000, ["1699999999"] = 0,
+            ["99999999999"] = 98299999999000, ["100000000000"] = 0 } -- from here on milliseconds
         for text, ms in pairs(forms) do
             assert.is_true(math.abs(limit.parse_reset(text, fake.wall) - ms) < 1e-6, text)
         end

@@ -146,6 +146,29 @@ describe("sandbox.run", function()
         } do
             help.raises("sandbox%.run: " .. message, run, table.unpack(arguments))
         end
+        help.raises("^spec/run/sandbox_run_spec.lua:%d+: sandbox.run: opts.globals.f: a function",
+            function() run("", { globals = { f = print } }) end)
+    end)
+
+    it("has limits, which have limits", function()
+        local perform, got = programs.perform, nil
+        function programs.perform(payload, ...)
+            got = { string.unpack("<i8", payload), ... }
+            return nil, "ended"
+        end
+        local _ <close> = setmetatable({}, { __close = function() programs.perform = perform end })
+        for opts, expected in pairs {
+            [{}] = { 100000000, 64, 1, 128 << 20 },
+            [{ steps = 1 << 53, memory_mb = 1 << 20, timeout_ms = 1 << 40 }]
+                = { 1 << 53, 1 << 20, (1 << 40) / 1000, 1 << 31 },
+        } do
+            run("", opts)
+            assert.same(expected, got)
+        end
+        for name, max in pairs { steps = 1 << 53, memory_mb = 1 << 20, timeout_ms = 1 << 40 } do
+            help.raises(("opts%%.%s must be an integer from"):format(name), run, "",
+                { [name] = max + 1 })
+        end
     end)
 end)
 
@@ -177,6 +200,10 @@ describe("the limit of", function()
         assert.equal(1000, run(count:format(1000), within { steps = 10000 }))
         ends("STEPS", count:format(10000), { steps = 10000 })
         ends("STEPS", "for _ = 1, 50 do end", { steps = 20 })
+        for _, name in ipairs { "create", "wrap" } do -- 100,000 steps
+            ends("STEPS", ("for _ = 1, 100 do coroutine.%s(next) end"):format(name),
+                { steps = 50000 })
+        end
         assert.equal(1, run("return 1", { steps = 20 }))
     end)
 
@@ -317,6 +344,11 @@ describe("the process of a program", function()
         for _ = 1, 100 do deep = { deep } end
         assert.is_string((programs.encode({ deep }, 1)))
         assert.is_nil((programs.encode({ { deep } }, 1)))
+        deep = {}
+        for _ = 2, 100 do deep = { [deep] = 1 } end
+        assert.is_table(decode((programs.encode({ deep }, 1))))
+        assert.is_nil((programs.encode({ { [deep] = 1 } }, 1)))
+        assert.is_false(decode(("{"):rep(101) .. "}" .. ("t}"):rep(100)))
         local _, problem = programs.encode({ { [("k"):rep(50)] = { [2.5] = { [true] = print } } } },
             1)
         assert.equal(("." .. ("k"):rep(40) .. "[2.5][boolean]: a function cannot be copied"),

@@ -714,7 +714,8 @@ describe("limits", function()
                     assert.matches('ponder_requests_total{policy="wait",status="503"} 1\n',
                         server.metrics:text {})
                 end
-                assert.equal((case[2] or case[4]) and 200 or 503, result.status)
+                assert.same({ (case[2] or case[4]) and 200 or 503, nil },
+                    { result.status, result.error }) -- also a stream is whole
                 net:close()
             end)
         end

@@ -117,6 +117,14 @@ describe("the process of several calls", function()
         assert.matches("^nil\tTIMEOUT\nnil\tfalse\t[^\n]*\n$", r.out .. r.err)
     end)
 
+    it("ends when its box is closed", function()
+        assert.equal("0 1\n", with_box [[
+            local confined = "pgrep -P $PPID -f '[-]-confined' >/dev/null"
+            local _, _, before = os.execute(confined)
+            box:close()
+            print(before .. " " .. select(3, os.execute(confined)))]])
+    end)
+
     it("continues after a cancelled call", function()
         assert.equal("cancelled\nnil\n1\n", with_box([[
             print((task.timeout(0.01, box.call, box, "call wait", {})))
@@ -284,6 +292,36 @@ describe("what the process says about its functions", function()
             local box = assert(require("ponder.serve.untrusted").open({ text = "", name = "=x",
                 form = "functions" }, {}))
             print((box:call("call f", {})), refused)]] })
+    end)
+
+    it("has no more than 32 MiB of answers waiting for it, and one more", function()
+        local dir <close> = shell.directory { ["x.txt"] = ("x"):rep(17 << 20) }
+        assert.equal("2\t3\n", dir:printed { "run", "--no-log", "-e", [[
+            local confine, log = require "ponder.core.confine", require "ponder.log"
+            local read, sent, peak, list, record = 0, 0, 0, {}, log.record
+            for i = 1, 3 do
+                list[i] = { id = i, kind = "read", what = '{"path":"x.txt"}' }
+            end
+            local messages = { '{"done":true,"results":"[{}]"}',
+                require("ponder.json").encode { requests = list } }
+            function log.record(...)
+                read = read + 1
+                peak = math.max(peak, read - sent)
+                return record(...)
+            end
+            function confine.spawn()
+                return { kill = function() end, send = function(_, text)
+                    sent = sent + select(2, text:gsub('"text":"x', ""))
+                    return true
+                end, receive = function()
+                    return table.remove(messages, 1) or sent < 3 and "{}"
+                        or '{"done":true,"results":"[7]"}'
+                end }
+            end
+            local box = assert(require("ponder.serve.untrusted").open({ text = "", name = "=x",
+                form = "functions" }, { directories = { "." } }))
+            box:call("call f", {})
+            print(peak, sent)]] })
     end)
 
     it("is taken where it has the right type, and its events where they are known", function()

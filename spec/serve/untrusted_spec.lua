@@ -260,9 +260,11 @@ describe("ponder run --untrusted", function()
     end)
 
     it("trusts nothing that the policy sends about a call", function()
-        assert.equal("model.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n", (out([[
+        assert.equal("model.chat: opts.n must be an integer from 1 to 1024 (got \"x\")\n"
+            .. "model.chat: opts must be a table (got 5)\n", (out([[
             local m = require("ponder.model").open()
-            print((select(2, pcall(m.complete, m, "x", { n = "x" })):gsub("^.-: ", "")))]], ASK)))
+            print((select(2, pcall(m.complete, m, "x", { n = "x" })):gsub("^.-: ", "")))
+            print((select(2, pcall(m.chat, m, 5))))]], ASK)))
     end)
 
     it("passes on a short list of what a call may have, and names the rest", function()
