@@ -87,11 +87,6 @@ describe("trm.act", function()
         assert.equal(math.huge, act.estimated_steps_remaining(0, 1, wild))
     end)
 
-    it("weighs the grade more than the previous confidence", function()
-        assert.equal(0.6 * 1 + 0.4 * 0.5, act.calculate_confidence(0.5, 7))
-        assert.equal(0, act.calculate_confidence({}, -1))
-    end)
-
     it("names what is wrong with an argument", function()
         local cases = {
             { "trm.act.make_decision: state must be a table (got nil)", act.make_decision },
@@ -124,29 +119,5 @@ describe("trm.act", function()
         assert.has_error(function()
             act.total_improvement { 0, 0 / 0 }
         end)
-    end)
-
-    it("agrees with plain arithmetic on random histories", function()
-        math.randomseed(11)
-        for _ = 1, 2000 do
-            local scores = {}
-            for i = 1, math.random(0, 8) do
-                scores[i] = math.random(0, 40) / 40
-            end
-            local n, sum = #scores, 0.0
-            for i = 2, n do
-                sum = sum + (scores[i] - scores[i - 1])
-            end
-            assert.equal(n < 2 and 0.0 or sum / (n - 1), act.improvement_rate(scores))
-            assert.equal(n < 2 and 0.0 or math.max(0, scores[n] - scores[1]),
-                act.total_improvement(scores))
-            local expected = act.calculate_expected_improvement(scores)
-            assert.is_true(expected >= 0 and expected <= 1)
-            local window = math.random(1, 5)
-            local tail = { table.unpack(scores, math.max(1, n - window + 1)) }
-            local flat = n >= window
-                and math.max(table.unpack(tail)) - math.min(table.unpack(tail)) < 0.1
-            assert.equal(flat, act.detect_convergence(scores, window, 0.1))
-        end
     end)
 end)

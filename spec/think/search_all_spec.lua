@@ -60,7 +60,8 @@ local function callbacks_of(opts)
 end
 
 local function tree_of(result)
-    return json.encode { result.tree:to_table(), result.stop_reason, result.best_path,
+    result.stats.duration_ms = nil
+    return json.encode { result.tree:to_table(), result.stats, result.stop_reason, result.best_path,
         result.kept, result.islands, result.iterations }
 end
 

@@ -1,7 +1,6 @@
 -- What all searches share besides their trees: memory, statistics and messages.
 
 local linear = require "linear"
-local problems = require "search_problem"
 local search = require "ponder.search"
 local size = require "size"
 local task = require "ponder.task"
@@ -256,32 +255,9 @@ E]]):format(more)
         assert.is_nil(search.run(options { is_terminal = function(n) return n == 4 end }).hint)
         assert.is_nil(search.run(options { expand = function() return {} end }).hint)
     end)
-
-    it("is the same with many callbacks in flight", function()
-        for _, name in ipairs { "bfs", "dfs", "beam", "best_first", "uct" } do
-            local one = search.run(options { search = name, k = 2, max_depth = 4,
-                stop = function(node) return node.id == 9 end })
-            local many = task.run(search.run, options { search = name, k = 2, max_depth = 4,
-                concurrency = 7, stop = function(node) return node.id == 9 end })
-            one.stats.duration_ms, many.stats.duration_ms = nil, nil
-            assert.same(one.stats, many.stats, name)
-        end
-    end)
 end)
 
 describe("callbacks", function()
-    it("may be anything that can be called", function()
-        local function callable(f)
-            return setmetatable({}, { __call = function(_, ...) return f(...) end })
-        end
-        local opts, plain = options { max_depth = 4 }, options { max_depth = 4 }
-        for _, name in ipairs { "expand", "evaluate", "is_terminal" } do
-            opts[name] = callable(opts[name])
-        end
-        assert.equal(#search.run(plain).tree.nodes, #search.run(opts).tree.nodes)
-        assert.is_false(pcall(search.run, options { expand = {} }))
-    end)
-
     it("are named with file and line if their result is wrong", function()
         for _, concurrency in ipairs { 1, 2 } do
             local ok, message = pcall(task.run, search.run, options { concurrency = concurrency,
@@ -299,12 +275,6 @@ describe("callbacks", function()
                     .. "%d\n\t" .. name .. " is at spec/think/search_engine_spec.lua:%d+", message)
             end
         end
-    end)
-
-    it("of other searches are refused", function()
-        local ok, message = pcall(search.run, options { cost = print })
-        assert.is_false(ok)
-        assert.matches("opts.cost is for astar or idastar %(got search = \"dfs\"%)", message)
     end)
 end)
 
@@ -436,21 +406,5 @@ describe("search.vote", function()
         assert.equal("c", (search.vote(nodes)))
         assert.is_nil((search.vote {}))
         assert.is_false(pcall(search.vote, 5))
-    end)
-end)
-
-describe("a search that runs", function()
-    it("survives whatever its callbacks do to the garbage collector", function()
-        problems.each("search_peers.jsonl", function(line)
-            if line.problem.max_iterations and line.problem.max_iterations < 30 then
-                local opts = problems.options(line.problem)
-                local evaluate = opts.evaluate
-                opts.evaluate = function(s)
-                    collectgarbage "step"
-                    return evaluate(s)
-                end
-                assert.is_truthy(search.run(opts))
-            end
-        end)
     end)
 end)
