@@ -5,7 +5,8 @@ local task = require "ponder.task"
 
 local HERE = "spec/run/task_cancel_spec.lua:%d+" -- as a pattern
 
-local closing, in_task, raises, run = help.closing, help.in_task, help.raises, help.run
+local closing, in_task, mistakes = help.closing, help.in_task, help.mistakes
+local raises, run = help.raises, help.run
 
 describe("spawn, sleep, current, now", function()
     it("keep thousands of timers in order, even if some are removed", function()
@@ -41,9 +42,7 @@ describe("spawn, sleep, current, now", function()
             local h
             h = task.spawn(function()
                 assert.equal(h, task.current())
-                coroutine.wrap(function()
-                    assert.equal(h, task.current())
-                end)()
+                coroutine.wrap(function() assert.equal(h, task.current()) end)()
             end)
             assert.equal("ready", h.state)
             h:join()
@@ -53,27 +52,17 @@ describe("spawn, sleep, current, now", function()
 
     it("check their arguments and where they are called", function()
         for _, seconds in ipairs { -1, 0 / 0, math.huge, "1", {}, print } do
-            raises("^" .. HERE .. ": task.sleep: seconds must be a finite number >= 0 %(got ",
-                function()
-                    task.sleep(seconds)
-                end)
+            mistakes { ["task.sleep: seconds must be a finite number >= 0 %(got "] = function()
+                task.sleep(seconds)
+            end }
         end
-        raises("^" .. HERE .. ": task.sleep: call it within a task %(.*%)$", function()
-            task.sleep(1)
-        end)
-        raises("^" .. HERE .. ": task.spawn: call it within a task$", function()
-            task.spawn(print)
-        end)
-        raises("^" .. HERE .. ": task.spawn: f must be a function %(got 3%)$", function()
-            task.spawn(3)
-        end)
-        assert.equal(42, run(function()
-            return (task.spawn(setmetatable({}, {
-                __call = function(_, x)
-                    return x
-                end,
-            }), 42):join())
-        end))
+        mistakes {
+            ["task.sleep: call it within a task %(.*%)$"] = function() task.sleep(1) end,
+            ["task.spawn: call it within a task$"] = function() task.spawn(print) end,
+            ["task.spawn: f must be a function %(got 3%)$"] = function() task.spawn(3) end,
+        }
+        local callable = setmetatable({}, { __call = function(_, x) return x end })
+        assert.equal(42, run(function() return (task.spawn(callable, 42):join()) end))
     end)
 
     it("leave nothing behind", in_task(function()
@@ -197,9 +186,7 @@ describe("cancel", function()
 
     it("lets clean-up raise, but not wait", in_task(function()
         local h = task.spawn(function()
-            local _ <close> = help.on_close(function()
-                task.sleep(1)
-            end)
+            local _ <close> = help.on_close(function() task.sleep(1) end)
             task.sleep(100)
         end)
         task.sleep(0)
@@ -214,9 +201,7 @@ describe("cancel", function()
 
     it("keeps the traceback when clean-up replaces an error", in_task(function()
         local function thrower()
-            local _ <close> = help.on_close(function(_, err)
-                error("instead of " .. err, 0)
-            end)
+            local _ <close> = help.on_close(function(_, err) error("instead of " .. err, 0) end)
             error("first", 0)
         end
         local _, message = task.spawn(thrower):join()
@@ -233,16 +218,12 @@ describe("cancel", function()
             local _ <close> = closing(log, "h")
             task.map({ 1, 2 }, function()
                 task.all { leaf, function()
-                    task.race { leaf, function()
-                        task.timeout(50, leaf)
-                    end }
+                    task.race { leaf, function() task.timeout(50, leaf) end }
                 end }
             end)
         end)
         local spawned
-        task.spawn(function()
-            spawned = task.spawn(task.sleep, 60)
-        end)
+        task.spawn(function() spawned = task.spawn(task.sleep, 60) end)
         task.sleep(1)
         assert.is_true(h:cancel())
         assert.equal(7, #log)
@@ -276,32 +257,17 @@ describe("waiting", function()
             end
             assert.equal(12, sum)
             assert.equal(6, task.now())
-            local slow = setmetatable({}, {
-                __index = function(_, k)
-                    assert(pcall(task.sleep, 1))
-                    return k
-                end,
-                __lt = function()
-                    task.sleep(1)
-                    return true
-                end,
-                __concat = function()
-                    task.sleep(1)
-                    return "joined"
-                end,
-                __call = function(_, x)
-                    task.sleep(1)
-                    return x
-                end,
-                __close = function()
-                    task.sleep(1)
-                end,
-            })
+            local function second(_, value)
+                assert(pcall(task.sleep, 1))
+                return value
+            end
+            local slow = setmetatable({}, { __index = second, __lt = second, __concat = second,
+                __call = second, __close = second })
             do
                 local _ <close> = slow
                 assert.equal("x", slow.x)
                 assert.is_true(slow < slow)
-                assert.equal("joined", slow .. 1)
+                assert.equal("joined", slow .. "joined")
                 assert.equal(7, slow(7))
             end
             assert.equal(11, task.now())
@@ -322,9 +288,7 @@ describe("waiting", function()
             package.preload["spec.sleeps"] = nil
             local message
             setmetatable({}, {
-                __gc = function()
-                    message = select(2, pcall(pause))
-                end,
+                __gc = function() message = select(2, pcall(pause)) end,
             })
             collectgarbage()
             assert.matches(expected, message)

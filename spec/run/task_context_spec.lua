@@ -8,9 +8,7 @@ local context, with_context, in_task = task.context, task.with_context, help.in_
 describe("the context of a task", function()
     it("is empty outside of tasks and at first", function()
         assert.is_nil(context "a")
-        help.run(function()
-            assert.is_nil(context "a")
-        end)
+        help.run(function() assert.is_nil(context "a") end)
     end)
 
     it("applies within the call, by name, and passes arguments and results on", in_task(function()
@@ -33,9 +31,7 @@ describe("the context of a task", function()
     end))
 
     it("distinguishes false from nothing", in_task(function()
-        with_context("a", false, function()
-            assert.is_false(context "a")
-        end)
+        with_context("a", false, function() assert.is_false(context "a") end)
     end))
 
     it("is restored if the function raises an error", in_task(function()

@@ -24,16 +24,12 @@ describe("an interruption", function()
         end)
         assert.matches("^" .. HERE .. ": interrupted!\nstack traceback:", err)
         assert.is_true(task.interrupted())
-        run(function()
-            assert.is_false(task.interrupted())
-        end)
+        run(function() assert.is_false(task.interrupted()) end)
     end)
 
     it("that came before the run stops main at once, and only once", function()
         core.stop()
-        assert.matches("interrupted!", error_of(function()
-            spin()
-        end))
+        assert.matches("interrupted!", error_of(function() spin() end))
         run(function()
             for _ = 1, 1000 do
                 string.rep("x", 10)
@@ -73,11 +69,7 @@ describe("an interruption", function()
             function() task.timeout(50, task.sleep, 60) end,
             function() semaphore:acquire() end,
             function() coroutine.wrap(task.sleep)(9) end,
-            function()
-                task.park(function(woken)
-                    on_cancel = woken
-                end)
-            end,
+            function() task.park(function(woken) on_cancel = woken end) end,
         }
         for i, wait in ipairs(waits) do
             local time
@@ -245,9 +237,7 @@ describe("an interruption", function()
         local port = loop.port()
         local source = task.add_source {
             port = port:number(),
-            pending = function()
-                return true
-            end,
+            pending = function() return true end,
             take = function()
                 core.stop()
                 loop.wait(10) -- ends at once

@@ -46,9 +46,7 @@ local WAYS = {
         end
     end,
     ["a replacement"] = function() return (("x"):gsub("x", compute_guarded)) end,
-    ["a metamethod"] = function()
-        return setmetatable({}, { __index = compute }).x
-    end,
+    ["a metamethod"] = function() return setmetatable({}, { __index = compute }).x end,
     ["after a wait in a coroutine"] = function()
         coroutine.wrap(function()
             task.sleep(0.001)
@@ -183,9 +181,7 @@ describe("the time of a task that has ended", function()
             compute_for(0.2)
             return 1
         end)))
-        assert.same({ "waited" }, { task.timeout(0.02, function()
-            return "waited"
-        end) })
+        assert.same({ "waited" }, { task.timeout(0.02, function() return "waited" end) })
         local co = coroutine.wrap(function() compute_for(0.2) coroutine.yield(2) end)
         assert.equal(2, co())
     end))

@@ -5,7 +5,7 @@ local json = require "ponder.json"
 local task = require "ponder.task"
 
 local closing, error_of, in_task = help.closing, help.error_of, help.in_task
-local raises, run = help.raises, help.run
+local mistakes, raises, run = help.mistakes, help.raises, help.run
 
 local HERE = "spec/run/task_map_spec.lua:%d+" -- as a pattern
 
@@ -53,9 +53,7 @@ describe("task.map", function()
         for i = 1, 128 do
             list[i] = i
         end
-        task.map(list, function()
-            task.sleep(1)
-        end)
+        task.map(list, function() task.sleep(1) end)
         assert.equal(2, task.now())
     end))
 
@@ -79,9 +77,7 @@ describe("task.map", function()
             assert.same({ 2, 1, 3 }, log)
             assert.equal(1, task.now())
             local value = {}
-            ok, err = pcall(task.map, { 1 }, function()
-                error(value)
-            end)
+            ok, err = pcall(task.map, { 1 }, function() error(value) end)
             assert.is_false(ok)
             assert.equal(value, err)
         end))
@@ -117,11 +113,7 @@ describe("task.map", function()
 
     it("can be nested, with the tracebacks of all tasks", function()
         local err = error_of(function()
-            task.map({ 1 }, function()
-                task.map({ 1 }, function()
-                    error("deep")
-                end)
-            end)
+            task.map({ 1 }, function() task.map({ 1 }, function() error("deep") end) end)
         end)
         assert.equal(3, select(2, err:gsub("stack traceback:", "")))
         run(function()
@@ -139,17 +131,13 @@ describe("task.map", function()
 
     it("reads the list once, at the call, even through metamethods that wait", in_task(function()
         local list = setmetatable({}, {
-            __len = function()
-                return 3
-            end,
+            __len = function() return 3 end,
             __index = function(_, i)
                 task.sleep(1)
                 return i * i
             end,
         })
-        assert.same({ n = 3, 1, 4, 9 }, (task.map(list, function(x)
-            return x
-        end)))
+        assert.same({ n = 3, 1, 4, 9 }, (task.map(list, function(x) return x end)))
         local plain = { 1, 2, 3 }
         assert.same({ n = 3, 1, 2, 3 }, (task.map(plain, function(x, i)
             plain[i + 1] = nil
@@ -164,9 +152,7 @@ describe("task.map", function()
         end)
         local err = error_of(function()
             task.map({ 1, 2 }, function(x)
-                local _ <close> = help.on_close(function()
-                    error("clean-up " .. x, 0)
-                end)
+                local _ <close> = help.on_close(function() error("clean-up " .. x, 0) end)
                 task.sleep(x)
                 error("first", 0)
             end)
@@ -178,26 +164,26 @@ describe("task.map", function()
 
     it("checks its arguments", function()
         run(function()
-            local function case(message, ...)
-                local args = table.pack(...)
-                raises("^" .. HERE .. ": " .. message, function()
-                    task.map(table.unpack(args, 1, args.n))
-                end)
+            for message, arguments in pairs {
+                ["list must be a table %(got nil%)$"] = {},
+                ["list must be a table %(got \"abc\"%)$"] = { "abc", print },
+                ["f must be a function %(got nil%)$"] = { {} },
+                ["opts must be a table %(got 5%)$"] = { {}, print, 5 },
+                ["opts.concurrency must be an integer >= 1 %(got 0%)$"] =
+                    { {}, print, { concurrency = 0 } },
+                ["unknown option \"concurency\" %(did you mean \"concurrency\"%?%)"] =
+                    { {}, print, { concurency = 4 } },
+                ["opts.on_error must be .*\"collect\".*%(got \"ignore\"%)"] =
+                    { {}, print, { on_error = "ignore" } },
+            } do
+                mistakes { ["task.map: " .. message] = function()
+                    task.map(table.unpack(arguments))
+                end }
             end
-            case("task.map: list must be a table %(got nil%)$")
-            case("task.map: list must be a table %(got \"abc\"%)$", "abc", print)
-            case("task.map: f must be a function %(got nil%)$", {})
-            case("task.map: opts must be a table %(got 5%)$", {}, print, 5)
-            case("task.map: opts.concurrency must be an integer >= 1 %(got 0%)$", {}, print,
-                { concurrency = 0 })
-            case("task.map: unknown option \"concurency\" %(did you mean \"concurrency\"%?%)", {},
-                print, { concurency = 4 })
-            case("task.map: opts.on_error must be .*\"collect\".*%(got \"ignore\"%)", {}, print,
-                { on_error = "ignore" })
         end)
-        raises("^" .. HERE .. ": task.map: call it within a task %(.*%)$", function()
+        mistakes { ["task.map: call it within a task %(.*%)$"] = function()
             task.map({}, print)
-        end)
+        end }
     end)
 end)
 
@@ -224,12 +210,10 @@ describe("task.all", function()
     end))
 
     it("checks its arguments", in_task(function()
-        raises("^" .. HERE .. ": task.all: functions must be a list %(got true%)$", function()
-            task.all(true)
-        end)
-        raises("^" .. HERE .. ": task.all: functions%[2%] must be a function", function()
-            task.all { print, 1 }
-        end)
+        mistakes {
+            ["task.all: functions must be a list %(got true%)$"] = function() task.all(true) end,
+            ["task.all: functions%[2%] must be a function"] = function() task.all { print, 1 } end,
+        }
     end))
 end)
 
@@ -271,9 +255,7 @@ describe("task.race", function()
     end))
 
     it("checks its arguments", in_task(function()
-        raises("^" .. HERE .. ": task.race: functions must not be empty", function()
-            task.race {}
-        end)
+        mistakes { ["task.race: functions must not be empty"] = function() task.race {} end }
     end))
 end)
 
@@ -284,9 +266,7 @@ describe("task.timeout", function()
             return ...
         end, 1, nil, 2, nil)))
         assert.equal(4, task.now())
-        assert.equal("at once", task.timeout(0, function()
-            return "at once"
-        end))
+        assert.equal("at once", task.timeout(0, function() return "at once" end))
         assert.equal("no limit", task.timeout(math.huge, function()
             task.sleep(1e9)
             return "no limit"
@@ -314,21 +294,18 @@ describe("task.timeout", function()
         raises("^" .. HERE .. ": boo\nstack traceback", task.timeout, 1, function()
             error("boo")
         end)
-        local _, _, code = task.timeout(1, function()
-            task.current():cancel()
-        end)
+        local _, _, code = task.timeout(1, function() task.current():cancel() end)
         assert.equal("CANCELLED", code)
     end))
 
     it("checks its arguments", in_task(function()
         for _, seconds in ipairs { -1, 0 / 0, "1" } do
-            raises("^" .. HERE .. ": task.timeout: seconds must be a number >= 0 %(got ",
-                function()
-                    task.timeout(seconds, print)
-                end)
+            mistakes { ["task.timeout: seconds must be a number >= 0 %(got "] = function()
+                task.timeout(seconds, print)
+            end }
         end
-        raises("^" .. HERE .. ": task.timeout: f must be a function %(got nil%)$", function()
+        mistakes { ["task.timeout: f must be a function %(got nil%)$"] = function()
             task.timeout(1)
-        end)
+        end }
     end))
 end)

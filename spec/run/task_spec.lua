@@ -7,7 +7,7 @@ local task = require "ponder.task"
 local HERE = "spec/run/task_spec.lua:%d+" -- as a pattern
 
 local closing, error_of, in_task = help.closing, help.error_of, help.in_task
-local raises, run = help.raises, help.run
+local mistakes, raises, run = help.mistakes, help.raises, help.run
 
 -- Runs `main`; returns the errors that were reported as not joined, and what the run raised.
 local function reports_of(main)
@@ -43,18 +43,15 @@ describe("task.run", function()
 
     it("raises a value that is not a string unchanged", function()
         local value = {}
-        assert.equal(value, error_of(function()
-            error(value)
-        end))
+        assert.equal(value, error_of(function() error(value) end))
     end)
 
     it("cannot be nested, not even in a coroutine", function()
-        assert.matches(HERE .. ": task.run: tasks are running already", error_of(function()
-            task.run(print)
-        end))
-        assert.matches("task.run_with: tasks are running already", error_of(function()
-            coroutine.wrap(task.run_with)({}, print)
-        end))
+        run(function()
+            mistakes { ["task.run: tasks are running already"] = function() task.run(print) end }
+            raises("task.run_with: tasks are running already", coroutine.wrap(task.run_with), {},
+                print)
+        end)
     end)
 
     it("starts none of the tasks that clean-up spawns while the run is being ended", function()
@@ -62,9 +59,7 @@ describe("task.run", function()
         error_of(function()
             task.spawn(function()
                 local _ <close> = help.on_close(function()
-                    task.spawn(function()
-                        started = true
-                    end)
+                    task.spawn(function() started = true end)
                 end)
                 task.sleep(1)
             end)
@@ -84,9 +79,7 @@ describe("task.run", function()
                 log[#log + 1] = "never"
             end))
         end
-        cancelled(function(main)
-            main:cancel()
-        end)
+        cancelled(function(main) main:cancel() end)
         cancelled(function(main)
             task.spawn(function()
                 local _ <close> = closing(log, "other")
@@ -103,12 +96,8 @@ describe("task.run", function()
         local log, port = {}, loop.port()
         local source = {
             port = port:number(),
-            pending = function()
-                return true
-            end,
-            take = function()
-                error("broken source", 0)
-            end,
+            pending = function() return true end,
+            take = function() error("broken source", 0) end,
         }
         local ok, err = pcall(task.run, function()
             local _ <close> = closing(log, "main")
@@ -126,18 +115,16 @@ describe("task.run", function()
         assert.equal("broken source", err)
         table.sort(log)
         assert.same({ "main", "other" }, log)
-        assert.equal(1, run(function()
-            return 1
-        end))
+        assert.equal(1, run(function() return 1 end))
     end)
 
     it("checks its arguments", function()
-        raises("^" .. HERE .. ": task.run: main must be a function %(got nil%)$", function()
-            task.run()
-        end)
-        raises("task.run_with: unknown option \"clok\" %(did you mean \"clock\"%?%)", function()
-            task.run_with({ clok = 1 }, print)
-        end)
+        mistakes {
+            ["task.run: main must be a function %(got nil%)$"] = function() task.run() end,
+            ["task.run_with: unknown option \"clok\" %(did you mean \"clock\"%?%)"] = function()
+                task.run_with({ clok = 1 }, print)
+            end,
+        }
     end)
 end)
 
@@ -145,11 +132,7 @@ describe("a deadlock", function()
     it("raises an error in main, and lists which tasks wait where", function()
         local err = error_of(function()
             local main = task.current()
-            task.spawn(function()
-                coroutine.wrap(function()
-                    main:join()
-                end)()
-            end)
+            task.spawn(function() coroutine.wrap(function() main:join() end)() end)
             task.spawn(task.park)
             task.sleep(1)
             task.park()
@@ -208,9 +191,7 @@ describe("join", function()
 
     it("returns an error with the task's own traceback, and keeps the raw error", in_task(function()
         local odd = setmetatable({}, {
-            __tostring = function()
-                return "odd"
-            end,
+            __tostring = function() return "odd" end,
         })
         local h = task.spawn(function()
             local function thrower()
@@ -249,9 +230,7 @@ describe("join", function()
             raises("handle:join: a task cannot join itself", function()
                 task.current():join()
             end)
-            h = task.spawn(function()
-                return 5
-            end)
+            h = task.spawn(function() return 5 end)
             alive = task.current()
         end)
         assert.equal(5, h:join())
@@ -281,9 +260,7 @@ describe("an unhandled error of a task", function()
 
     it("is reported as soon as its handle has been collected", function()
         local seen, early
-        local before = task.on_unjoined_error(function(message)
-            seen = message
-        end)
+        local before = task.on_unjoined_error(function(message) seen = message end)
         local err = error_of(function()
             task.spawn(error, "lost", 0)
             task.sleep(1)

@@ -6,9 +6,7 @@ local shell = require "shell"
 local task = require "ponder.task"
 local within = require "within"
 
-local in_task, raises = help.in_task, help.raises
-
-local HERE = "spec/run/task_wait_spec.lua:%d+" -- as a pattern
+local in_task, mistakes = help.in_task, help.mistakes
 
 describe("where C calls a function back, what waits or costs", function()
     local WAYS = [[
@@ -93,26 +91,24 @@ describe("task.semaphore", function()
     it("can be acquired outside a run while it is free, and checks its use", function()
         local semaphore = task.semaphore(1)
         semaphore:acquire()
-        raises("^" .. HERE .. ": semaphore:acquire: call it within a task %(.*%)$", function()
+        mistakes { ["semaphore:acquire: call it within a task %(.*%)$"] = function()
             semaphore:acquire()
-        end)
+        end }
         semaphore:release()
-        raises("^" .. HERE .. ": semaphore:release: released more often than acquired$", function()
+        mistakes { ["semaphore:release: released more often than acquired$"] = function()
             semaphore:release()
-        end)
+        end }
         for _, n in ipairs { 0, -1, 1.5, "2", {} } do
-            raises("^" .. HERE .. ": task.semaphore: n must be an integer >= 1 %(got ", function()
+            mistakes { ["task.semaphore: n must be an integer >= 1 %(got "] = function()
                 task.semaphore(n)
-            end)
+            end }
         end
     end)
 end)
 
 describe("task.park and task.wake", function()
     it("pass values", in_task(function()
-        local h = task.spawn(function()
-            return task.park()
-        end)
+        local h = task.spawn(function() return task.park() end)
         assert.is_false(task.wake(h, "too early"))
         task.sleep(0)
         assert.is_true(task.wake(h, 1, nil, 3, nil))
@@ -128,9 +124,7 @@ describe("task.park and task.wake", function()
         local log = {}
         local function parked()
             local h = task.spawn(function()
-                task.park(function(woken)
-                    log[#log + 1] = woken
-                end)
+                task.park(function(woken) log[#log + 1] = woken end)
                 task.sleep(1)
             end)
             task.sleep(0)
@@ -149,21 +143,17 @@ describe("task.park and task.wake", function()
         task.sleep(0)
         h:cancel() -- park has returned
         assert.same({ false, true }, log)
-        h = task.spawn(task.park, function()
-            error("on_cancel", 0)
-        end)
+        h = task.spawn(task.park, function() error("on_cancel", 0) end)
         task.sleep(0)
         h:cancel()
         assert.same({ nil, "on_cancel", "ERROR" }, { h:join() })
     end))
 
     it("check their arguments", in_task(function()
-        raises("^" .. HERE .. ": task.wake: handle must be a task %(got a table%)$", function()
-            task.wake({})
-        end)
-        raises("^" .. HERE .. ": task.park: on_cancel must be a function %(got 1%)$", function()
-            task.park(1)
-        end)
+        mistakes {
+            ["task.wake: handle must be a task %(got a table%)$"] = function() task.wake({}) end,
+            ["task.park: on_cancel must be a function %(got 1%)$"] = function() task.park(1) end,
+        }
     end))
 end)
 
@@ -176,17 +166,13 @@ describe("a source", function()
             takes = 0,
             ask = function(key)
                 waiting[key] = task.current()
-                return task.park(function()
-                    waiting[key] = nil
-                end)
+                return task.park(function() waiting[key] = nil end)
             end,
             reply = function(key)
                 replies[#replies + 1] = key
                 port:post()
             end,
-            pending = function()
-                return next(waiting) ~= nil
-            end,
+            pending = function() return next(waiting) ~= nil end,
         }
         function source.take()
             source.takes = source.takes + 1
@@ -227,9 +213,7 @@ describe("a source", function()
 
     it("is served while tasks keep being ready", with_sources(1, function(source)
         local got
-        task.spawn(function()
-            got = source.ask(1)
-        end)
+        task.spawn(function() got = source.ask(1) end)
         task.sleep(0)
         source.reply(1)
         for _ = 1, 3 do
@@ -269,17 +253,16 @@ describe("a source", function()
     end))
 
     it("checks its fields", function()
-        raises("^" .. HERE .. ": task.add_source: source must be a table %(got nil%)$", function()
-            task.add_source()
-        end)
-        raises("^" .. HERE .. ": task.add_source: source.take must be a function %(got nil%)",
-            function()
-                task.add_source { pending = print }
-            end)
-        raises("^" .. HERE .. ": task.add_source: source.port must be the number of a port of its "
-            .. "own %(got nil%)", function()
-                task.add_source { pending = print, take = print }
-            end)
+        for message, source in pairs {
+            ["must be a table %(got nil%)$"] = false,
+            [".take must be a function %(got nil%)"] = { pending = print },
+            [".port must be the number of a port of its own %(got nil%)"] =
+                { pending = print, take = print },
+        } do
+            mistakes { ["task.add_source: source ?" .. message] = function()
+                task.add_source(source or nil)
+            end }
+        end
     end)
 end)
 

@@ -13,12 +13,8 @@ local help = {}
 function help.run(main, ...)
     local now = 0
     return task.run_with({
-        clock = function()
-            return now
-        end,
-        wait = function(seconds)
-            now = now + seconds
-        end,
+        clock = function() return now end,
+        wait = function(seconds) now = now + seconds end,
     }, main, ...)
 end
 
@@ -41,6 +37,15 @@ function help.raises(pattern, f, ...)
     local ok, err = pcall(f, ...)
     if ok or not tostring(err):find(pattern) then
         error(("expected an error like %s, got %s"):format(pattern, ok and "none" or err), 2)
+    end
+end
+
+---Fails unless each function raises, at a line of the spec that calls this.
+---@param calls table<string, function> by what their messages match after the line
+function help.mistakes(calls)
+    local here = debug.getinfo(2, "S").short_src
+    for pattern, f in pairs(calls) do
+        help.raises("^" .. here .. ":%d+: " .. pattern, f)
     end
 end
 

@@ -46,9 +46,7 @@ function OPS.wake(real, id)
     end
 end
 
-OPS["raise"] = function()
-    error("RAISED")
-end
+OPS["raise"] = function() error("RAISED") end
 
 function OPS.fail()
     return "failed"
@@ -92,9 +90,7 @@ end
 function OPS.race(real, programs)
     local functions = {}
     for i, list in ipairs(programs) do
-        functions[i] = function()
-            return real.body(list)
-        end
+        functions[i] = function() return real.body(list) end
     end
     real:write("race", text_of(pcall(task.race, functions)))
 end
@@ -115,9 +111,7 @@ end
 function Real:run_program(list)
     self.handles[task.current().id] = task.current()
     local _ <close> = setmetatable({}, {
-        __close = function()
-            self:write("left")
-        end,
+        __close = function() self:write("left") end,
     })
     local result
     if #list % 2 == 0 then

@@ -8,9 +8,7 @@
 local function within(run)
     return function(...)
         local arguments = table.pack(...)
-        return function()
-            run(table.unpack(arguments, 1, arguments.n))
-        end
+        return function() run(table.unpack(arguments, 1, arguments.n)) end
     end
 end
 
