@@ -2,7 +2,7 @@ local json = require "ponder.json"
 local cjson = require "cjson"
 local memory = require "memory"
 
-local ROUNDS = tonumber(os.getenv("PONDER_JSON_ROUNDS")) or 10000
+local ROUNDS = 10000
 
 -------------------------------------------------------------------------------
 -- A slow, plain reference: equality bit for bit, and random values
@@ -96,6 +96,7 @@ local function shown(text)
 end
 
 describe("json.encode", function()
+    local shared = { 1 }
     for _, case in ipairs {
         { json.null, "null" }, { true, "true" }, { false, "false" }, { nil, "null" },
         { 0, "0" }, { -7, "-7" }, { math.maxinteger, "9223372036854775807" },
@@ -113,6 +114,7 @@ describe("json.encode", function()
         { { 1, 2, 3 }, "[1,2,3]" }, { { json.null }, "[null]" }, { { {} }, "[{}]" },
         { { b = 1, a = 2, B = 3, [""] = 4, ab = 5 }, '{"":4,"B":3,"a":2,"ab":5,"b":1}' },
         { { a = json.array(), b = { json.array { 1 } } }, '{"a":[],"b":[[1]]}' },
+        { { a = shared, b = shared }, '{"a":[1],"b":[1]}' },
     } do
         it("writes " .. case[2], function()
             assert.equal(case[2], json.encode(case[1]))
@@ -134,7 +136,7 @@ describe("json.encode", function()
     end)
 
     it("sorts many keys bytewise", function()
-        for _, count in ipairs { 2, 16, 17, 63, 64, 65, 66, 1000, 5000 } do
+        for _, count in ipairs { 2, 16, 17, 31, 32, 33, 63, 64, 65, 66, 1000, 5000 } do
             local object, keys = {}, {}
             for i = 1, count do
                 local key = ("x"):rep(i % 3 * 4) .. string.pack(">I2", i * 7919 % 65536)
@@ -148,6 +150,7 @@ describe("json.encode", function()
             end
             assert.same(keys, seen)
             assert.is_true(identical(object, json.decode(json.encode(object))))
+            assert.is_true(identical(keys, json.decode(json.encode(keys))))
         end
         assert.equal('{"a":1,"a\\u0000":2,"aaaaaaaa":3,"aaaaaaaa\\u0000":4,"aaaaaaaab":5,'
             .. '"\u{E9}":6}',
@@ -222,11 +225,6 @@ describe("json.encode", function()
             .. ": nesting deeper than 1000 tables cannot be JSON", message)
         assert.equal(("["):rep(1000) .. "{}" .. ("]"):rep(1000),
             json.encode(deep, { max_depth = 1001 }))
-    end)
-
-    it("accepts a table twice in one value, side by side", function()
-        local shared = { 1 }
-        assert.equal('{"a":[1],"b":[1]}', json.encode { a = shared, b = shared })
     end)
 
     it("passes on errors of metamethods", function()
@@ -329,12 +327,6 @@ describe("json.decode", function()
             .. "(line 2, column 14)", message)
     end)
 
-    it("marks lists, so that empty ones come back", function()
-        for _, text in ipairs { "[]", "{}", "[[],{}]", '{"a":[],"b":{}}' } do
-            assert.equal(text, json.encode(json.decode(text)))
-        end
-    end)
-
     it("limits depth and size", function()
         local value, message, code = json.decode("[[1]]", { max_depth = 1 })
         assert.same({ nil, "TOO_DEEP" }, { value, code })
@@ -371,17 +363,6 @@ describe("json.decode", function()
         local opts = { max_depth = 10000 }
         assert.equal(text, json.encode(json.decode(text, opts), opts))
     end)
-
-    it("builds tables of every size", function()
-        for _, count in ipairs { 0, 1, 31, 32, 33, 64, 65, 1000 } do
-            local list, object = json.array(), {}
-            for i = 1, count do
-                list[i], object["k" .. i] = i, i
-            end
-            assert.is_true(identical(list, json.decode(json.encode(list))))
-            assert.is_true(identical(object, json.decode(json.encode(object))))
-        end
-    end)
 end)
 
 describe("ponder.json", function()
@@ -399,7 +380,7 @@ describe("ponder.json", function()
 
     it("writes the shortest text of a double", function()
         math.randomseed(7)
-        for i = 1, ROUNDS do
+        for _ = 1, ROUNDS do
             local value = random_number() + 0.0
             local text = json.encode(value)
             assert(same_bits(tonumber(text), value), text)
@@ -410,7 +391,6 @@ describe("ponder.json", function()
                 local shorter = ("%%.%dg"):format(precision):format(value)
                 assert(not same_bits(tonumber(shorter), value), text .. " and " .. shorter)
             end
-            assert(i > 0)
         end
     end)
 
@@ -486,18 +466,11 @@ describe("ponder.json", function()
         end
     end)
 
-    it("works within ten megabytes", function()
-        local parts = {}
-        for i = 1, 100000 do
-            parts[i] = ('{"id":%d,"name":"item %d","score":%d.5,"tags":["a","b"],"text":"%s"}')
-                :format(i, i, i, ("x"):rep(40))
-        end
-        local text = "[" .. table.concat(parts, ",") .. "]"
-        assert.truthy(#text > 1e7)
-        local value = json.decode(text)
-        assert.equal(100000, #value)
-        assert.equal(text, json.encode(value))
-        assert.equal(100000, json.get(text, 100000, "id"))
+    it("reads and writes ten megabytes", function()
+        local item = ('{"id":1,"tags":["a","b"],"text":"%s"},'):format(("x"):rep(70))
+        local text = "[" .. item:rep(100000) .. "7]"
+        assert.equal(text, json.encode(json.decode(text)))
+        assert.equal(7, json.get(text, 100001))
         local long = ("\u{20AC}\"\n"):rep(2000000)
         assert.equal(long, json.decode(json.encode(long)))
     end)

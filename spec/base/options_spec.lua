@@ -136,9 +136,7 @@ describe("ponder.base.options", function()
     it("can report the error further up the stack", function()
         local function inner(opts) local _ = options.check("f", opts, schema, 3) end
         local function outer(opts) inner(opts) end
-        local ok, message = pcall(function()
-            outer { k = 0 }
-        end)
+        local ok, message = pcall(function() outer { k = 0 } end)
         local line = debug.getinfo(1, "l").currentline - 2
         assert.is_false(ok)
         assert.truthy(message:find("options_spec.lua:" .. line .. ": f: opts.k", 1, true))

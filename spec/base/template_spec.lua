@@ -88,10 +88,4 @@ describe("ponder.template", function()
             assert.is_true(ok or message:find("^template:%d+: {{") ~= nil, message)
         end
     end)
-
-    it("has at most 79 lines of code", function()
-        local count = 0
-        for _ in io.lines("lua/ponder/template.lua") do count = count + 1 end
-        assert.is_true(count < 80)
-    end)
 end)
