@@ -107,10 +107,9 @@ describe("ponder fork", function()
         w:run()
         local before = #w:kept()
         w.dir:write("other.lua", "print 'nothing to ask'")
-        assert.same({ 0, "nothing to ask\n", "" }, (function(r)
-            return { r.status, r.out, r.err }
-        end)(w:ponder { "fork", "--script", "other.lua", w.log }))
-        local r = w:ponder { "fork", "--script", "nosuch.lua", w.log }
+        local r = w:ponder { "fork", "--script", "other.lua", w.log }
+        assert.same({ 0, "nothing to ask\n", "" }, { r.status, r.out, r.err })
+        r = w:ponder { "fork", "--script", "nosuch.lua", w.log }
         assert.same({ 2, "ponder: nosuch.lua: No such file or directory\n" },
             { r.status, r.err })
         assert.equal(before, #w:kept())
@@ -164,27 +163,28 @@ describe("ponder fork", function()
         it("says why a node cannot have another text", function()
             run_tot()
             w.dir:write("thought.txt", "x")
-            local function refused(...)
-                local r = fork(...)
+            local function refuses(wanted, flags)
+                local r = w:sh(("$PONDER fork --log new.db %s run.db"):format(flags))
                 assert.equal(2, r.status)
-                return r.err
+                assert.matches(wanted, r.err)
             end
-            assert.matches("n1 is a root", refused("--node", "n1", "--text", "thought.txt", w.log))
-            assert.matches("no node n99", refused("--node", "n99", "--text", "thought.txt", w.log))
-            assert.matches("no node n2", refused("--node", "n2", "--search", "7", "--text",
-                "thought.txt", w.log))
-            assert.matches("needs the new text", refused("--node", "n2", w.log))
-            assert.matches("not both", refused("--node", "n2", "--call", "1", "--text",
-                "thought.txt", w.log))
-            assert.matches("needs its new reply", refused("--call", "1", w.log))
-            assert.matches("no call 99", refused("--call", "99", "--text", "thought.txt", w.log))
-            assert.matches("need %-%-node ID", refused("--text", "thought.txt", w.log))
-            assert.matches("no%-such%.txt", refused("--call", "1", "--text", "no-such.txt", w.log))
+            for wanted, flags in pairs {
+                ["n1 is a root"] = "--node n1 --text thought.txt",
+                ["no node n99"] = "--node n99 --text thought.txt",
+                ["no node n2"] = "--node n2 --search 7 --text thought.txt",
+                ["needs the new text"] = "--node n2",
+                ["not both"] = "--node n2 --call 1 --text thought.txt",
+                ["needs its new reply"] = "--call 1",
+                ["no call 99"] = "--call 99 --text thought.txt",
+                ["need %-%-node ID"] = "--text thought.txt",
+                ["no%-such%.txt"] = "--call 1 --text no-such.txt",
+            } do
+                refuses(wanted, flags)
+            end
             local db = assert(store.open(w.log, { mode = "write" }))
             assert(db:execute "UPDATE nodes SET text = 'nowhere' WHERE id = 'n2'")
             db:close()
-            assert.matches("edit a reply: %-%-call %d+ %-%-text FILE",
-                refused("--node", "n2", "--text", "thought.txt", w.log))
+            refuses("edit a reply: %-%-call %d+ %-%-text FILE", "--node n2 --text thought.txt")
         end)
 
         it("gives a call another reply", function()

@@ -60,9 +60,7 @@ describe("a logged run", function()
         it("keeps the failures of a finished run", function()
             w:begin [[say(ask "a"); say(select(3, ask "b"))]]
             w.server:next("", BAD)
-            local first = w:run()
-            local resumed = w:resume()
-            assert.same({ first.out, 0, "" }, { resumed.out, resumed.status, resumed.err })
+            w:repeats(w:run())
             assert.equal(2, w:requests())
         end)
 
@@ -268,9 +266,8 @@ describe("a logged run", function()
         replies()
         local first = w:run()
         assert.matches("^4\t%d+\n%S+ %S+\n$", first.out, first.err)
+        w:repeats(first)
         local asked = w:requests()
-        assert.same({ first.out, first.out }, { w:replay().out, w:resume().out })
-        assert.equal(asked, w:requests())
         w.server:reset()
         replies()
         local arguments = { "run", "--no-log", "--cache", w.dir.path .. "/cache.db", w.script }
@@ -279,16 +276,15 @@ describe("a logged run", function()
     end)
 
     describe("that diverges", function()
+        local EACH_WORD = "for word in io.lines(arg[1]) do say(word, ask(word)) end "
+
         local function write(text)
-            w.dir:write("what.txt", text)
+            return w.dir:write("what.txt", text)
         end
 
         it("fails offline with the call that the log does not have", function()
-            w:begin [[
-                for word in io.lines(arg[1]) do say(word, ask(word)) end
-            ]]
-            write "one\ntwo\nthree\n"
-            local first = w:run(w.dir.path .. "/what.txt")
+            w:begin(EACH_WORD)
+            local first = w:run(write "one\ntwo\nthree\n")
             assert.equal(0, first.status)
             write "one\nzwei\nthree\n"
             local replayed = w:replay()
@@ -300,11 +296,8 @@ describe("a logged run", function()
         end)
 
         it("is told which answers it left unused, and still gets the others", function()
-            w:begin [[
-                for word in io.lines(arg[1]) do say(word, ask(word)) end
-            ]]
-            write "one\ntwo\nthree\n"
-            local first = w:run(w.dir.path .. "/what.txt")
+            w:begin(EACH_WORD)
+            local first = w:run(write "one\ntwo\nthree\n")
             write "one\nthree\n"
             local replayed = w:replay()
             assert.equal(first.out:gsub("two[^\n]*\n", ""), replayed.out)
@@ -319,12 +312,8 @@ describe("a logged run", function()
         end)
 
         it("sends new requests when it is resumed", function()
-            w:begin [[
-                for word in io.lines(arg[1]) do say(word, ask(word)) end
-                error "stop"
-            ]]
-            write "one\ntwo\n"
-            local first = w:run(w.dir.path .. "/what.txt")
+            w:begin(EACH_WORD .. "error 'stop'")
+            local first = w:run(write "one\ntwo\n")
             write "one\nzwei\ntwo\n"
             local resumed = w:resume()
             assert.equal(first.out, (resumed.out:gsub("zwei[^\n]*\n", "")))
@@ -403,9 +392,7 @@ describe("a logged run", function()
         local first = w:run()
         assert.equal(3, first.status)
         assert.same({ "failed", 3 }, { w:row "SELECT status, exit_status FROM runs" })
-        for _, again in ipairs { w:replay(), w:resume() } do
-            assert.same({ first.out, 3, "" }, { again.out, again.status, again.err })
-        end
+        w:repeats(first)
         w:begin [[say(ask "one"); os.exit(true, true)]]
         assert.equal(0, w:run().status)
         assert.same({ "completed", 0 }, { w:row "SELECT status, exit_status FROM runs" })
@@ -413,26 +400,15 @@ describe("a logged run", function()
     end)
 
     it("may also be one of -e code or of a piped script", function()
-        w:begin ""
-        local code = help.PRELUDE .. "say(..., ask(...), math.random())"
-        local first = w:ponder { "--log", w.log, "-e", code, "what" }
-        assert.same({ 0, "" }, { first.status, first.err })
-        for _, again in ipairs { w:replay(), w:resume() } do
-            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-        end
-        w:begin ""
-        first = w:ponder({ "run", "--log", w.log, "-", "what" }, { input = help.PRELUDE
-            .. "say(..., ask(...), math.random())" })
-        assert.same({ 0, "" }, { first.status, first.err })
-        for _, again in ipairs { w:replay(), w:resume() } do
-            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
-        end
-        assert.equal(1, w:requests())
-        w:begin "say(..., ask(...), math.random())"
-        first = w:sh "mkfifo pipe; cat script.lua >pipe & $PONDER run --log run.db pipe what"
-        assert.same({ 0, "" }, { first.status, first.err })
-        for _, again in ipairs { w:replay(), w:resume() } do
-            assert.same({ first.out, 0, "" }, { again.out, again.status, again.err })
+        for _, run in ipairs {
+            [[$PONDER --log run.db -e "$(cat script.lua)" what]],
+            "$PONDER run --log run.db - what <script.lua",
+            "mkfifo pipe; cat script.lua >pipe & $PONDER run --log run.db pipe what",
+        } do
+            w:begin "say(..., ask(...), math.random())"
+            local first = w:sh(run)
+            assert.same({ 0, "" }, { first.status, first.err }, run)
+            w:repeats(first)
         end
     end)
 
@@ -458,8 +434,6 @@ describe("a logged run", function()
             assert(require("ponder.prompt").load "tot")
             say(require "util", require "a.util", require "b.util", require "c.util",
                 pcall(require, "tot") and "ran", ask "x")]]
-        shell.output(("mkdir -p %s/a %s/b %s/c %s/p"):format(w.dir.path, w.dir.path, w.dir.path,
-            w.dir.path))
         w.dir:write("util.lua", "return 'top'")
         for _, name in ipairs { "a", "b", "c" } do
             w.dir:write(name .. "/util.lua", ("return %q"):format(name))
@@ -469,10 +443,7 @@ describe("a logged run", function()
             { env = { PONDER_PROMPTS = "p" } })
         assert.equal(0, first.status, first.err)
         assert.matches("top\ta\tb\tc\tfalse\t", first.out)
-        for _, name in ipairs { "util.lua", "a/util.lua", "b/util.lua", "c/util.lua", "p/tot.lua",
-            "script.lua" } do
-            os.remove(w.dir.path .. "/" .. name)
-        end
+        w:sh "rm -r util.lua a b c p script.lua"
         local replayed = w:ponder { "replay", w.log }
         assert.same({ first.out, 0 }, { replayed.out, replayed.status }, replayed.err)
     end)

@@ -145,30 +145,3 @@ describe("a run whose clock is ahead, as after the end of a recording", function
         assert.same({ 1, 3 }, { passed, waited })
     end)
 end)
-
-local OF_A_RUN = { run = true, recorder = true, session = true, tape = true, current_run = true,
-    budget = true, play = true, next_play = true, seed = true, rounds = true, writer = true }
-
-describe("modules", function()
-    it("keep no run in a module variable", function()
-        local found = {}
-        local pipe <close> = assert(io.popen "find lua -name '*.lua' -not -path '*/meta/*'")
-        for path in pipe:lines() do
-            local file <close> = assert(io.open(path))
-            local number = 0
-            for line in file:lines() do
-                number = number + 1
-                -- Module variables are not indented, and have no value, or nil, at first.
-                local name = line:match "^local ([%w_, ]+)%f[\n\0%-=]"
-                local value = line:match "=%s*([^%-]*)"
-                local is_empty = name and (not value or value:find "^nil")
-                for word in (is_empty and name or ""):gmatch "[%w_]+" do
-                    if OF_A_RUN[word] then
-                        found[#found + 1] = ("%s:%d: %s"):format(path, number, line)
-                    end
-                end
-            end
-        end
-        assert.same({}, found)
-    end)
-end)

@@ -1,5 +1,6 @@
 -- Which files ponder.core.store opens, which it refuses, and that it leaves these alone.
 
+local merge = require("ponder.base.options").merge
 local private = require "ponder.core.private"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -18,18 +19,11 @@ local function run_killed(code)
 end
 
 local function options(mode, more)
-    local opts = { mode = mode, application_id = ID, version = 1 }
-    for name, value in pairs(more or {}) do
-        opts[name] = value
-    end
-    return opts
+    return merge({ mode = mode, application_id = ID, version = 1 }, more)
 end
 
 local function make(path, more)
-    local opts = options("create", { schema = SCHEMA })
-    for name, value in pairs(more or {}) do
-        opts[name] = value
-    end
+    local opts = merge(options("create", { schema = SCHEMA }), more)
     assert(assert(store.open(path, opts)):close())
 end
 
