@@ -2,6 +2,7 @@
 
 local cache = require "ponder.model.cache"
 local help = require "task_help"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local redis_server = require "redis_server"
 local shell = require "shell"
@@ -27,11 +28,7 @@ local function machine(url, player)
     end))
     self.cache:use(client.use)
     local m = client.open "play:m"
-    function self.ask(opts)
-        local all = { messages = HELLO }
-        for name, value in pairs(opts or {}) do all[name] = value end
-        return m:chat(all)
-    end
+    function self.ask(opts) return m:chat(merge({ messages = HELLO }, opts)) end
     return setmetatable(self, { __close = function() self.cache:close() end })
 end
 

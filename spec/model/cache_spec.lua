@@ -4,6 +4,7 @@ local cache = require "ponder.model.cache"
 local flights = require "ponder.model.cache.flight"
 local help = require "task_help"
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -29,11 +30,7 @@ local function yes(request)
     return { text = "yes " .. request.sample, usage = { input_tokens = 3, output_tokens = 4 } }
 end
 
-local function ask(m, opts)
-    local all = { messages = HELLO }
-    for name, value in pairs(opts or {}) do all[name] = value end
-    return m:chat(all)
-end
+local function ask(m, opts) return m:chat(merge({ messages = HELLO }, opts)) end
 
 -- Runs f(m, sent, path) with a cache of its own around model "play:m".
 local function with_cache(player, f)

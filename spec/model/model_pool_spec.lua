@@ -1,6 +1,7 @@
 -- pool:FILE#FIELD, a model of recorded replies.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local shell = require "shell"
 local task = require "ponder.task"
@@ -20,11 +21,7 @@ local function pool_of(lines)
 end
 
 local function ask(m, input, opts)
-    local call = { messages = { { role = "user", content = input } } }
-    for name, value in pairs(opts or {}) do
-        call[name] = value
-    end
-    return m:chat(call)
+    return m:chat(merge({ messages = { { role = "user", content = input } } }, opts))
 end
 
 describe("pool:FILE#FIELD", function()
@@ -105,20 +102,15 @@ describe("pool:FILE#FIELD", function()
 
     it("is replayed from the log without its file", function()
         local own <close> = pool_of(LINES)
-        local file = assert(io.open(own.path .. "/a.lua", "w"))
-        file:write [[
+        own:write("a.lua", [[
             local m = require("ponder.model").open("pool:p.jsonl#io")
             local reply = m:chat { messages = { { role = "user", content = "What is 1 + 1?" } },
                 sample = 2 }
             print(reply.text, reply.recorded, reply.cost)
-        ]]
-        file:close()
-        local opts = { cwd = own.path, env = { XDG_STATE_HOME = own.path } }
-        local first = shell.ponder({ "run", "--log", "run.db", "a.lua" }, opts)
-        assert.same({ 0, "3\ttrue\t0.0\n" }, { first.status, first.out })
+        ]])
+        assert.equal("3\ttrue\t0.0\n", own:ponder({ "run", "--log", "run.db", "a.lua" }).out)
         os.remove(own.path .. "/p.jsonl")
-        local replayed = shell.ponder({ "replay", "run.db" }, opts)
-        assert.same({ 0, "3\ttrue\t0.0\n" }, { replayed.status, replayed.out }, replayed.err)
+        assert.equal("3\ttrue\t0.0\n", own:ponder({ "replay", "run.db" }).out)
     end)
 
     it("answers each item of an evaluation with its own replies, also by its id", function()
@@ -137,7 +129,7 @@ describe("pool:FILE#FIELD", function()
                         { id = "z", question = "s", target = "3" } } }
             ]],
         }
-        local r = shell.ponder({ "eval", "--no-log", "--json", "e.lua" }, { cwd = own.path })
+        local r = own:ponder { "eval", "--no-log", "--json", "e.lua" }
         assert.equal(2 / 3, json.decode(r.out).policies[1].accuracy.value)
         assert.truthy(r.err:find("replies are found by the item's id", 1, true), r.err)
         -- Two lines have the id z: neither may be meant.
@@ -170,9 +162,8 @@ describe("pool:FILE#FIELD", function()
                         ask = { model = model, prompt = "Say {{question}}", n = 2 } } }
             ]],
         }
-        local opts = { cwd = own.path }
         local function ponder(...)
-            local r = shell.ponder({ ... }, opts)
+            local r = own:ponder { ... }
             assert.equal(0, r.status, r.err)
             return r.out
         end
@@ -206,14 +197,14 @@ describe("pool:FILE#FIELD", function()
             end
         end
         for _, name in ipairs { "id", "input", "a#b" } do
-            local refused = shell.ponder({ "pool", "record", "run.db", "--field", name }, opts)
+            local refused = own:ponder { "pool", "record", "run.db", "--field", name }
             assert.same({ 2, "" }, { refused.status, refused.out })
         end
-        local none = shell.ponder({ "pool", "record", "--policy", "oi", "eval.db" }, opts)
+        local none = own:ponder { "pool", "record", "--policy", "oi", "eval.db" }
         assert.same({ 1, "ponder pool: eval.db: no answered calls that match, so no pool; no "
             .. "policy is \"oi\" (did you mean \"io\"?): there are ask, io\n" },
             { none.status, none.err })
-        local r = shell.ponder({ "pool", "make" }, opts)
+        local r = own:ponder { "pool", "make" }
         assert.same({ 2, true }, { r.status, r.err:find("expected: ponder pool record", 1, true)
             ~= nil })
     end)

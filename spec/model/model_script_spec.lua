@@ -1,5 +1,6 @@
 -- script:FILE, models written in Lua, and the built-in one.
 
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local play = require "strategy_play"
 local task = require "ponder.task"
@@ -10,13 +11,8 @@ local function open(text)
 end
 
 local function chat(text, opts)
-    return play.run(function()
-        local all = { messages = { { role = "user", content = "Hello" } } }
-        for option, value in pairs(opts or {}) do
-            all[option] = value
-        end
-        return open(text):chat(all)
-    end)
+    local call = merge({ messages = { { role = "user", content = "Hello" } } }, opts)
+    return play.run(function() return open(text):chat(call) end)
 end
 
 describe("script:FILE", function()

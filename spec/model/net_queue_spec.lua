@@ -20,10 +20,6 @@ describe("ponder.core.net, with many calls", function()
 
     after_each(function() pump:close() end)
 
-    local function finish(from)
-        return calls.finish(from or pump)
-    end
-
     describe("many calls", function()
         it("respect the limit of their host, in order", function()
             local few <close> = net.open { proxy = "", max_in_flight_per_host = 4 }
@@ -76,7 +72,7 @@ describe("ponder.core.net, with many calls", function()
                 pump:submit { url = s.url .. "/x?delay=2" }
             end
             assert.is_true(pump:limit(s.url .. "/any/path", 3))
-            finish()
+            calls.finish(pump)
             assert.equal(3, s:counters().max_in_flight)
             assert.equal(1, pump:stats().hosts)
         end)
@@ -85,9 +81,8 @@ describe("ponder.core.net, with many calls", function()
             for _ = 1, 10000 do
                 pump:submit { url = s.url .. "/x?body=ok", body = "same" }
             end
-            local results = finish()
             local ok = 0
-            for _, r in pairs(results) do
+            for _, r in pairs((calls.finish(pump))) do
                 ok = ok + (r.body == "ok" and 1 or 0)
             end
             assert.equal(10000, ok)
@@ -111,7 +106,7 @@ describe("ponder.core.net, with many calls", function()
                 pump:submit { url = s.url .. "/v1/chat/completions?fault=10", body = "call " .. i }
             end
             local count = 0
-            for _, r in pairs((finish())) do
+            for _, r in pairs((calls.finish(pump))) do
                 local what = r.code or r.status
                 codes[what] = (codes[what] or 0) + 1
                 count = count + 1
@@ -147,7 +142,7 @@ describe("ponder.core.net, with many calls", function()
             for i = 2, 10, 2 do
                 assert.is_true(pump:cancel(ids[i]))
             end
-            local results = finish()
+            local results = calls.finish(pump)
             for i = 1, 10 do
                 assert.equal(i % 2 == 1, results[ids[i]] ~= nil)
             end
@@ -161,7 +156,7 @@ describe("ponder.core.net, with many calls", function()
             local quick = few:submit { url = s.url .. "/x" }
             calls.poll(few, 5, {})
             few:cancel(slow)
-            assert.equal(200, finish(few)[quick].status)
+            assert.equal(200, calls.finish(few)[quick].status)
         end)
 
         it("ends a call whose name is being looked up", function()
@@ -247,26 +242,13 @@ describe("ponder.core.net, with many calls", function()
     end)
 
     describe("a finalizer that runs while a batch is handed over", function()
-        local function with_finalizer(finalizer, f, ...)
-            return select(2, finalize.during(finalizer, f, ...))
-        end
-
-        --- The result of an attempt to use a pump.
-        local function attempt(method, ...)
-            local ok, message = pcall(method, ...)
-            return ok and "worked" or message
-        end
-
-        before_each(function()
+        it("may use the pump, but not take from it", function()
             local url = s.url .. "/s/deltas=200/v1/chat/completions"
             pump:submit { url = url, body = '{"stream":true}', stream = "sse" }
-        end)
-
-        it("may use the pump, but not take from it", function()
             local batch, outcome = {}, nil
             loop.wait(1)
-            local n = with_finalizer(function()
-                outcome = attempt(pump.take, pump, {})
+            local _, n = finalize.during(function()
+                outcome = select(2, pcall(pump.take, pump, {}))
                 pump:cancel(pump:submit { url = s.url })
             end, pump.take, pump, batch)
             assert.matches("it is in use by the call", outcome)

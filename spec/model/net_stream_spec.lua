@@ -3,6 +3,7 @@
 local calls = require "calls"
 local net = require "ponder.core.net"
 local server = require "server"
+local shell = require "shell"
 
 local encode = server.encode
 
@@ -21,44 +22,24 @@ describe("ponder.core.net, reading", function()
 
     after_each(function() pump:close() end)
 
-    local function finish(from)
-        return calls.finish(from or pump)
-    end
-
-    local function get(path, opts)
-        opts = opts or {}
-        opts.url = s.url .. path
-        return calls.call(pump, opts)
-    end
-
-    --- A reply byte by byte: server_raw.c. It closes its connections: none is reused.
-    local function raw(reply, query, opts)
-        local fresh <close> = net.open { proxy = "", timeout_ms = 5000 }
-        opts = opts or {}
-        opts.url = s.raw_url .. "/?reply=" .. encode(reply) .. (query or "")
-        return calls.call(fresh, opts)
-    end
+    local function get(...) return s:get(pump, ...) end
 
     describe("compression", function()
-        local function packed(command)
-            local path = os.tmpname()
-            os.execute(command .. " | gzip -c > " .. path)
-            return path
+        -- Gets what a command prints, compressed.
+        local function get_packed(command, query, opts)
+            local dir <close> = shell.directory()
+            os.execute(("%s | gzip -c > %s/packed"):format(command, dir.path))
+            return get("/x?h=content-encoding:gzip&file=" .. encode(dir.path .. "/packed")
+                .. query, opts)
         end
 
         it("is undone", function()
-            local path = packed("printf hello")
-            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path))
-            os.remove(path)
-            assert.equal("hello", r.body)
+            assert.equal("hello", get_packed("printf hello", "").body)
             assert.matches("gzip", s:request())
         end)
 
         it("counts what comes out against the limit", function()
-            local path = packed("head -c 20000000 /dev/zero")
-            local r = get("/x?h=content-encoding:gzip&file=" .. encode(path),
-                { max_body_bytes = 1000000 })
-            os.remove(path)
+            local r = get_packed("head -c 20000000 /dev/zero", "", { max_body_bytes = 1000000 })
             assert.equal("TOO_LARGE", r.code)
         end)
 
@@ -67,11 +48,8 @@ describe("ponder.core.net, reading", function()
         end)
 
         it("is not asked for in streams, and undone there all the same", function()
-            local path = packed("printf 'data: a\\n\\ndata: b\\n\\n'")
-            local r, data = get("/x?type=text/event-stream&h=content-encoding:gzip&file="
-                .. encode(path),
-                { stream = "sse" })
-            os.remove(path)
+            local r, data = get_packed("printf 'data: a\\n\\ndata: b\\n\\n'",
+                "&type=text/event-stream", { stream = "sse" })
             assert.is_true(r.streamed)
             assert.same({ "a", "b" }, data)
             assert.matches("identity", s:request())
@@ -98,7 +76,7 @@ describe("ponder.core.net, reading", function()
         it("names its events", function()
             local id = pump:submit { url = s.url .. "/v1/messages", body = '{"stream":true}',
                 stream = "sse" }
-            local results, events = finish()
+            local results, events = calls.finish(pump)
             local names = {}
             for i, event in ipairs(events) do
                 names[i] = event[2]
@@ -126,7 +104,7 @@ describe("ponder.core.net, reading", function()
             assert.equal("a", batch[3])
             assert.is_nil(batch[4])
             assert.equal(1, pump:pending())
-            local _, events = finish()
+            local _, events = calls.finish(pump)
             assert.equal("b", events[1][3])
         end)
 
@@ -143,7 +121,7 @@ describe("ponder.core.net, reading", function()
                 local piece = body:sub(i, i)
                 chunked = chunked .. ("1\r\n%s\r\n"):format(piece)
             end
-            local _, data = raw(chunked .. "0\r\n\r\n", "&piece=5", { stream = "sse" })
+            local _, data = s:raw(chunked .. "0\r\n\r\n", "&piece=5", { stream = "sse" })
             assert.same({ "a", "\xE2\x82\xAC" }, data)
         end)
 
@@ -157,9 +135,8 @@ describe("ponder.core.net, reading", function()
 
         it("that breaks passes on what arrived, but no partial event", function()
             local body = "data: a\n\ndata: b\n"
-            local r,
-                data = raw(CHUNKED_STREAM
-                .. ("%x\r\n%s\r\n"):format(#body, body), "&end=reset", { stream = "sse" })
+            local r, data = s:raw(CHUNKED_STREAM .. ("%x\r\n%s\r\n"):format(#body, body),
+                "&end=reset", { stream = "sse" })
             assert.equal("CONNECT", r.code)
             assert.is_true(r.streamed)
             assert.same({ "a" }, data)
@@ -266,7 +243,7 @@ describe("ponder.core.net, reading", function()
                 ids[i] = pump:submit { url = s.url .. steer, body = '{"stream":true}',
                     stream = "sse" }
             end
-            local results, events = finish()
+            local results, events = calls.finish(pump)
             assert.equal(8 * 20002, #events)
             for _, id in ipairs(ids) do
                 assert.equal(20002, results[id].events)

@@ -4,6 +4,7 @@ local budgets = require "ponder.run.task.budget"
 local holds = require "ponder.run.task.hold"
 local fake = require "model_fake"
 local help = require "task_help"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local model_call = require "ponder.model.call"
 local quote = require "ponder.quote"
@@ -21,9 +22,7 @@ local function open(player, opts)
 end
 
 local function ask(m, opts)
-    local all = { messages = { { role = "user", content = "?" } } }
-    for name, value in pairs(opts or {}) do all[name] = value end
-    return m:chat(all)
+    return m:chat(merge({ messages = { { role = "user", content = "?" } } }, opts))
 end
 
 local function slow(seconds, usage)
@@ -40,9 +39,7 @@ local function ask_many(m, n, opts)
     local numbers = {}
     for i = 1, n do numbers[i] = i end
     local replies, errors = task.map(numbers, function(i)
-        local call = { sample = i }
-        for name, value in pairs(opts or {}) do call[name] = value end
-        return ask(m, call)
+        return ask(m, merge({ sample = i }, opts))
     end)
     local answered = 0
     for i = 1, n do answered = answered + (replies[i] and 1 or 0) end
@@ -536,15 +533,6 @@ describe("usage that servers report", function()
                 end)
             end)
         end
-    end)
-
-    it("is accepted up to 2^40", function()
-        each(tostring(1 << 40), function(m, provider)
-            local cached = provider == "anthropic" and 5 or 0
-            local used = provider == "anthropic" and m:chat { messages = { { role = "user",
-                content = "?" } } }.usage.input_tokens or 1 << 40
-            assert.equal((1 << 40) + cached, used)
-        end)
     end)
 
     it("does not overflow when added up", function()

@@ -2,6 +2,7 @@
 
 local assert = require "luassert"
 local disk = require "failing_disk"
+local merge = require("ponder.base.options").merge
 local server = require "server"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -70,13 +71,9 @@ end
 ---@param more? table<string, string>
 ---@return table<string, string>
 function Workshop:environment(more)
-    local env = { OPENAI_API_KEY = help.KEY, PONDER_MODEL = "openai:m", no_proxy = "127.0.0.1",
+    return merge({ OPENAI_API_KEY = help.KEY, PONDER_MODEL = "openai:m", no_proxy = "127.0.0.1",
         OPENAI_BASE_URL = ("%s/s/%s/v1"):format(self.server.url, self.steer),
-        XDG_STATE_HOME = self.dir.path .. "/state" }
-    for name, value in pairs(more or {}) do
-        env[name] = value
-    end
-    return env
+        XDG_STATE_HOME = self.dir.path .. "/state" }, more)
 end
 
 ---The paths of the kept runs' logs.

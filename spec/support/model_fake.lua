@@ -6,6 +6,7 @@
 -- An answer is a table {status, headers, body}, {code, error}, or {stream = bytes}; or a function
 -- from the transfer to one. Each call takes the next; the last one serves all that follow.
 
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local shell = require "shell"
 local task = require "ponder.task"
@@ -62,10 +63,9 @@ function Transport:limit(url, n) self.limits[#self.limits + 1] = { url, n } end
 function fake.client(answers, parts)
     local transport = setmetatable({ answers = answers, sent = {}, times = {}, limits = {} },
         Transport)
-    local all = { transport = transport, config = {}, random = function() return 0 end,
-        env = function(name) return KEYS[name] end, now_s = function() return fake.wall end }
-    for part, value in pairs(parts or {}) do all[part] = value end
-    return model.client(all), transport
+    return model.client(merge({ transport = transport, config = {},
+        random = function() return 0 end, env = function(name) return KEYS[name] end,
+        now_s = function() return fake.wall end }, parts)), transport
 end
 
 --- Runs a function as the main task, on a clock that moves only when all tasks wait.

@@ -8,6 +8,7 @@
 
 local json = require "ponder.json"
 local calls = require "calls"
+local merge = require("ponder.base.options").merge
 local net = require "ponder.core.net"
 local shell = require "shell"
 
@@ -127,6 +128,27 @@ function Server:client()
     self.wire = require("ponder.model.transport").new()
     return require("ponder.model").client { transport = self.wire, config = {},
         env = function() return nil end }
+end
+
+---One call over a pump, from its submission to its end.
+---@param pump ponder.net.Pump with nothing pending
+---@param path string
+---@param opts? ponder.net.SubmitOptions without its url
+---@return ponder.net.Result result
+---@return string[] data of its events
+function Server:get(pump, path, opts)
+    return calls.call(pump, merge({ url = self.url .. path }, opts))
+end
+
+---The same for a reply of these bytes (server_raw.c), over a pump of its own: the server closes its
+---connections.
+---@param bytes string
+---@param query? string "&end=reset"
+---@param opts? ponder.net.SubmitOptions without its url
+function Server:raw(bytes, query, opts)
+    local pump <close> = net.open { proxy = "", timeout_ms = 5000 }
+    return calls.call(pump, merge({
+        url = self.raw_url .. "/?reply=" .. server.encode(bytes) .. (query or "") }, opts))
 end
 
 function Server:stop()
