@@ -179,25 +179,13 @@ end
 
 local OUT_OF_BUDGET = { BUDGET = true, TIMEOUT = true }
 
----@class ponder.eval.Performed the result of a policy: a plain table, which a worker may send
----@field question any
----@field answer any
----@field failure {message: string, code: string, stopped: boolean?}?
----@field asked table the fields task.budget.FIGURES of a ponder.task.Spent, and `samples`
----@field spent table likewise, what was sent and billed
----@field seconds number
----@field critical_seconds number
----@field points ponder.eval.Point[]
----@field drawn table[]?
----@field own_seed integer? of its first call that gave one
----@field transcript string? its calls and their replies, if the policy is a candidate
----@field skipped boolean? not measured, because a budget around it was spent before its start or
----  refused one of its calls; no other field but `spent` is set
-
 ---Runs a policy on an item.
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?}
+---@return table performed what is known of its record, which a worker may send, and `spent`, what
+---  was sent and billed; or `skipped` and `spent`: it is not measured, because a budget around it
+---  was spent before its start or refused one of its calls
 function attempt.perform(evaluation, job, limits)
-    local run, item, failure = new_run(job, limits), job.item, nil
+    local run, item = new_run(job, limits), job.item
     local transcript = job.policy.candidate and listen(run)
     local answer, message, code, partial = run:call(function()
         run.started = task.now()
@@ -214,25 +202,28 @@ function attempt.perform(evaluation, job, limits)
     if answer == "" then
         answer = nil
     end
-    if answer == nil and message ~= nil then
-        failure = { message = text.of(message), code = text.of(code or "ERROR"),
-            stopped = OUT_OF_BUDGET[code] }
-        if failure.stopped then
-            answer = type(partial) == "table" and partial.answer or nil
-            answer = answer == nil and run.reported or answer
-        end
-    end
-    local asked, ensemble = options.pick(run.asked:account(), budgets.FIGURES), run.ensemble
-    asked.samples = run.asked.samples
-    -- The policy returned the ensemble's choice and made no other calls.
-    if ensemble and ensemble.chosen == answer and ensemble.calls == asked.calls then
-        run.drawn = run.drawn or ensemble.list
-    end
-    return { question = run.question, answer = answer, failure = failure,
-        asked = asked, spent = spent,
+    local record = options.merge(options.pick(run.asked:account(), budgets.FIGURES), {
+        question = run.question, samples = run.asked.samples, spent = spent,
         seconds = run.ended and run.ended - run.started or 0, -- 0 if it timed out before its start
         critical_seconds = run.asked.busy, points = run.points, drawn = run.drawn,
-        own_seed = run.place.own_seed, transcript = transcript and transcript() or nil }
+        own_seed = run.place.own_seed, transcript = transcript and transcript() or nil })
+    if answer == nil then
+        record.outcome = message == nil and "no_answer" or OUT_OF_BUDGET[code] and "stopped"
+            or "failed"
+        record.message = message ~= nil and text.of(message) or nil
+        record.code = message ~= nil and text.of(code or "ERROR") or nil
+    end
+    if record.outcome == "stopped" then
+        answer = type(partial) == "table" and partial.answer or nil
+        answer = answer == nil and run.reported or answer
+    end
+    record.answer = answer
+    local ensemble = run.ensemble
+    -- The policy returned the ensemble's choice and made no other calls.
+    if ensemble and ensemble.chosen == answer and ensemble.calls == record.calls then
+        record.drawn = record.drawn or ensemble.list
+    end
+    return record
 end
 
 -------------------------------------------------------------------------------
@@ -259,11 +250,12 @@ end
 
 ---Scores a record of a run or from a log.
 ---@param record ponder.eval.Record changed
----@param performed {points: ponder.eval.Point[]?, drawn: table[]?}
 ---@param call_seed integer? from which the seeds of a scorer's calls are derived
 ---@return boolean complete false: a budget refused a call of a scorer
-function attempt.score(record, evaluation, item, performed, call_seed)
+function attempt.score(record, evaluation, item, call_seed)
     local account, own, known, target = budgets.new {}, budgets.new {}, {}, nil
+    local points, drawn = record.points or {}, record.drawn or {}
+    record.points, record.drawn = nil, nil
     local first, took = evaluation.scorers[1], options.pick(record, TOOK)
     -- Scores by the first scorer, and each text only once.
     local function rate(answer)
@@ -298,13 +290,12 @@ function attempt.score(record, evaluation, item, performed, call_seed)
             score_answer()
         end
         if evaluation.curves then
-            local points, drawn = performed.points, performed.drawn
-            for _, point in ipairs(points or {}) do
+            for _, point in ipairs(points) do
                 point.score = rate(point.answer)
             end
-            record.points = points and points[1] and points or nil
-            record.drawn = drawn and drawn[1] and {} or nil
-            for i, sample in ipairs(drawn or {}) do
+            record.points = points[1] and points or nil
+            record.drawn = drawn[1] and {} or nil
+            for i, sample in ipairs(drawn) do
                 record.drawn[i] = { answer = sample.answer, score = rate(sample.answer),
                     reward = sample.reward, key = sample.key or text.of(sample.answer) }
             end
@@ -326,32 +317,21 @@ end
 ---@param limits {seed: integer, call_seed: integer?, budget_per_item: ponder.task.Limits?,
 ---  perform: function?} perform: replaces attempt.perform
 ---@return ponder.eval.Record? record nil: it was skipped
----@return table? spent by a run that a budget cut, as in ponder.eval.Performed
+---@return table? spent by a run that a budget cut
 function attempt.run(evaluation, job, limits)
-    local item = job.item
-    local performed = (limits.perform or attempt.perform)(evaluation, job, limits)
-    if performed.skipped then
-        return nil, performed.spent
+    local item, record = job.item, (limits.perform or attempt.perform)(evaluation, job, limits)
+    local spent = record.spent
+    if record.skipped then
+        return nil, spent
     end
-    local asked, spent, failure = performed.asked, performed.spent, performed.failure
-    local record = { id = item.id, policy = job.policy.name, epoch = job.epoch,
-        block = job.block, block_items = job.block_items,
-        cluster = type(item.cluster) == "table" and text.of(item.cluster) or item.cluster,
-        seed = seed_of(limits.seed, job), own_seed = performed.own_seed,
-        question = performed.question, answer = performed.answer,
-        transcript = performed.transcript, seconds = performed.seconds,
-        critical_seconds = performed.critical_seconds }
-    options.merge(record, asked)
-    record.paid = (asked.calls ~= spent.calls or asked.tokens ~= spent.tokens -- not by rounding
-        or math.abs((asked.cost or -1) - (spent.cost or -1)) > 1e-9) and spent or nil
-    if failure then
-        record.message, record.code = failure.message, failure.code
-        record.outcome = failure.stopped and "stopped" or "failed"
-    elseif performed.answer == nil then
-        record.outcome = "no_answer"
-    end
+    options.merge(record, { id = item.id, policy = job.policy.name, epoch = job.epoch,
+        block = job.block, block_items = job.block_items, seed = seed_of(limits.seed, job),
+        cluster = type(item.cluster) == "table" and text.of(item.cluster) or item.cluster })
+    record.spent = nil
+    record.paid = (record.calls ~= spent.calls or record.tokens ~= spent.tokens -- not by rounding
+        or math.abs((record.cost or -1) - (spent.cost or -1)) > 1e-9) and spent or nil
     record.score = record.outcome ~= "failed" and 0 or nil
-    if not attempt.score(record, evaluation, item, performed, limits.call_seed) then
+    if not attempt.score(record, evaluation, item, limits.call_seed) then
         return nil, spent
     end
     return record

@@ -198,7 +198,7 @@ function recorded.rescore(given, directory, records, call_seed, level)
                 record.scores, record.why = nil, nil
                 record.message = record.outcome and record.message
             end
-            attempt.score(record, evaluation, item, record, call_seed)
+            attempt.score(record, evaluation, item, call_seed)
             spool.strip(record)
             count = count + 1
             scored:put(count, spool.encode(record))

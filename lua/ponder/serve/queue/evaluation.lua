@@ -78,7 +78,7 @@ function remote.functions(chunk)
     end }
 end
 
-local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0 }
+local NOTHING = { samples = 0, calls = 0, tokens = 0, cost = 0, seconds = 0, critical_seconds = 0 }
 
 ---Opens the queue of the flag --workers, whose workers then perform the attempts of an evaluation.
 ---@param given table flags
@@ -104,8 +104,8 @@ function remote.open(given, path, sent, opts)
         if code == "BUDGET" then
             return { skipped = true }
         end
-        return performed or { failure = { message = message, code = code or "ERROR" },
-            asked = NOTHING, spent = NOTHING, seconds = 0, critical_seconds = 0, points = {} }
+        return performed or options.merge({ outcome = "failed", message = message,
+            code = code or "ERROR", spent = NOTHING }, NOTHING)
     end
     return q
 end
