@@ -25,6 +25,7 @@
 --- functions (a prompt, a parser, a stopping rule) ends the run (status `error`) and is raised.
 
 local Run = require "ponder.think.machine.run"
+local contexts = require "ponder.think.prompt.context"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
@@ -188,7 +189,7 @@ local function check_arguments(run, msg, env)
             error(("%s.update: env.%s %s"):format(name, key, problem), 3)
         end
     end
-    local problem = env and Run.prompt_problem(run.class.prompts, env.prompts)
+    local problem = env and contexts.problem(run.class.prompts, env.prompts)
     if problem then
         error(("%s.update: env: %s"):format(name, problem), 3)
     end
@@ -225,7 +226,7 @@ end
 
 local COMMON_OPTIONS = {
     prompts = { type = "table", help = "prompt functions or instructions by name" },
-    max_text_bytes = Run.MAX_TEXT_BYTES,
+    max_text_bytes = contexts.MAX_TEXT_BYTES,
 }
 
 local COMMON_ENV = {
@@ -361,7 +362,7 @@ end
 
 local function check_opts(class, where, opts)
     local checked = options.check(where, opts, class.options, 4)
-    local problem = Run.prompt_problem(class.prompts, checked.prompts)
+    local problem = contexts.problem(class.prompts, checked.prompts)
     if problem then
         error(("%s: %s"):format(where, problem), 4)
     end

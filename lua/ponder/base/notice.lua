@@ -36,7 +36,7 @@ end
 
 ---Shows once that a quoted text was truncated.
 ---@param where string "tot"
----@param event MachineEvent a `text_cut` of ponder.think.machine.run
+---@param event {measurements: table, metadata: table} a `text_cut`
 function notice.of_cut(where, event)
     notice.once(("%s: a quoted text (%s) of %d bytes was truncated to %d; see max_text_bytes")
         :format(where, event.metadata.tag, event.measurements.bytes, event.measurements.max_bytes),

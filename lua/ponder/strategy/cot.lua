@@ -13,9 +13,9 @@
 --- `distribution`.
 
 local answers = require "ponder.think.parse.answer"
+local contexts = require "ponder.think.prompt.context"
 local ensemble = require "ponder.ensemble"
 local json = require "ponder.json"
-local machine_run = require "ponder.think.machine.run"
 local options = require "ponder.base.options"
 local rules = require "ponder.think.ensemble.rules"
 local strategy = require "ponder.strategy"
@@ -63,7 +63,7 @@ end
 
 return strategy.new {
     name = "cot",
-    machine = { option_rules = options.merge({ max_text_bytes = machine_run.MAX_TEXT_BYTES },
+    machine = { option_rules = options.merge({ max_text_bytes = contexts.MAX_TEXT_BYTES },
         OPTIONS), prompt_names = { generate = "generation_prompt" } },
     roles = { "generate" },
     summary = "answer a question step by step, in one call or by a vote",

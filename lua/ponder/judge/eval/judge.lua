@@ -11,10 +11,10 @@
 ---
 --- The cost of judges is separate from that of the policy: see `score_cost` in the results.
 
-local log = require "ponder.log"
+local contexts = require "ponder.think.prompt.context"
 local model = require "ponder.model"
-local notice = require "ponder.base.notice"
 local quote = require "ponder.quote"
+local render = require "ponder.think.prompt.render"
 local task = require "ponder.task"
 local text = require "ponder.judge.eval.text"
 
@@ -58,33 +58,23 @@ function judge.prepare(opts)
     return problem
 end
 
--- Quotes a text, truncated to `max` bytes; the rubric and the question have no `max`.
-local function tagged(name, value, max)
-    local quoted = text.of(value)
-    if #quoted > (max or #quoted) then
-        local cut = { measurements = { bytes = #quoted, max_bytes = max },
-            metadata = { tag = name } }
-        notice.of_cut("judge", cut)
-        log.event("judge.text_cut", cut)
-    end
-    return quote.tagged(name, quoted, max or #quoted)
-end
-
 local GRADES = { PASS = 1, FAIL = 0 }
 
 -- One vote: a score, or nil, message, code.
 local function ask(opts, item, answer, target, vote)
     local compared = opts.against == "target"
     local swapped = compared and vote % 2 == 0
-    local parts = { tagged("rubric", opts.rubric) }
-    if item.question ~= nil then
-        parts[#parts + 1] = tagged("question", item.question)
-    end
+    local question = item.question ~= nil and text.of(item.question) or nil
+    local context = contexts.new({ prompt = opts.rubric, question = question }, MAX_TEXT_BYTES,
+        render.on_cut "judge")
+    local parts = { context:quote("rubric", opts.rubric) }
+    parts[2] = question and context:quote("question", question)
     if compared then
-        parts[#parts + 1] = tagged("answer_A", swapped and target or answer, MAX_TEXT_BYTES)
-        parts[#parts + 1] = tagged("answer_B", swapped and answer or target, MAX_TEXT_BYTES)
+        local first, second = swapped and target or answer, swapped and answer or target
+        parts[#parts + 1] = context:quote("answer_A", text.of(first))
+        parts[#parts + 1] = context:quote("answer_B", text.of(second))
     else
-        parts[#parts + 1] = tagged("answer", answer, MAX_TEXT_BYTES)
+        parts[#parts + 1] = context:quote("answer", text.of(answer))
     end
     local reply, message, code = opts.model:chat { messages = {
         { role = "system", content = compared and COMPARE or GRADE },

@@ -25,7 +25,7 @@ end
 -- Asks the reflecting model for a text; or nil, message.
 local function ask(self, prompt, name, text, fields, sample)
     options.merge(fields, { name = name, tags = self.subject:tags(name, text) })
-    local messages, message = render("optimize", prompt, fields, MAX_TEXT_BYTES)
+    local messages, message = render.of_file("optimize", prompt, fields, MAX_TEXT_BYTES)
     local reply
     if messages then
         reply, message = model_call.ask(self.reflect_model, { messages = messages,

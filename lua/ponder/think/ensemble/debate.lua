@@ -54,7 +54,7 @@ local function messages_for(debater, debaters, messages, round, opts)
             others[#others + 1] = { name = other.name, content = other.text }
         end
     end
-    local more, message, code = render("ensemble", "debate", {
+    local more, message, code = render.of_file("ensemble", "debate", {
         prompt = accounts.question(messages), others = others, round = round,
         n_rounds = opts.n_rounds, has_answer = debater.text ~= nil })
     if not more then

@@ -20,7 +20,7 @@ function vote.ask(account, m, question, texts, count, opts)
         place[ids[i]] = i
         candidates[i] = { id = ids[i], content = text }
     end
-    local messages, is_own, code = render("ensemble", "judge", { prompt = question,
+    local messages, is_own, code = render.of_file("ensemble", "judge", { prompt = question,
         candidates = candidates })
     if not messages then
         return nil, is_own, code
@@ -82,7 +82,7 @@ end
 ---@return string? message
 ---@return string? code
 function vote.compare(account, m, question, a, b, turn, with_logprobs)
-    local messages, message, code = render("ensemble", "compare", { prompt = question,
+    local messages, message, code = render.of_file("ensemble", "compare", { prompt = question,
         first = a, second = b })
     if not messages then
         return nil, message, code

@@ -2,10 +2,9 @@
 --- classes need: add directives and events, end the run, render the messages of a call.
 
 local builtin = require "ponder.base.builtin"
+local contexts = require "ponder.think.prompt.context"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
-
-local show = options.show
 
 ---@class MachineCall
 ---@field id string
@@ -29,11 +28,6 @@ local show = options.show
 ---@field error string? what failed, one safe line
 local Run = {}
 Run.__index = Run
-
----The rule of the option `max_text_bytes`.
----@type OptionRule
-Run.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
-    help = "truncate each quoted text except the question to N bytes" }
 
 ---@param opts table checked options
 function Run.new(class, opts)
@@ -170,114 +164,26 @@ function Run:fail(turn, call_id, reason)
     })
 end
 
--------------------------------------------------------------------------------
--- Prompts
-
---- Methods of all prompt contexts: they quote text that others wrote.
--- Prompt files are untrusted: they can reach this table neither by a field nor by getmetatable.
-local methods = {}
-local Context = { __index = methods }
-
--- Context -> the turn of a machine or the function that reports truncated texts.
-local listeners = setmetatable({}, { __mode = "k" })
-
-local function report_cut(context, tag, bytes, max)
-    local listener = listeners[context]
-    local measurements, metadata = { bytes = bytes, max_bytes = max }, { tag = tag }
-    if type(listener) == "table" then
-        listener.run:add_event(listener, "text_cut", measurements, metadata)
-    elseif listener then
-        listener { name = "text_cut", measurements = measurements, metadata = metadata }
-    end
-end
-
----Quotes text between tags that it cannot close. Truncates it to `max_text_bytes`, with a note of
----how much is missing; never truncates the question.
----@param name string letters and underscores
-function methods:quote(name, text)
-    local max = self.max_text_bytes
-    if #text > max and (text == self.prompt or text == self.question) then
-        max = #text
-    elseif #text > max then
-        report_cut(self, name, #text, max)
-    end
-    return quote.tagged(name, text, max)
-end
-
----Truncates a text to `max` bytes, with a note of how much is missing.
-function methods:cut(text, max)
-    if #text > max then
-        report_cut(self, "text", #text, max)
-    end
-    return quote.cut(text, max)
-end
-
-local function check_messages(messages, what)
-    if type(messages) ~= "table" then
-        error(("%s must return a list of {role=, content=} (got %s)")
-            :format(what, show(messages)), 0)
-    end
-    for i = 1, #messages do
-        local message = messages[i]
-        if type(message) ~= "table" or type(message.role) ~= "string"
-            or type(message.content) ~= "string" then
-            error(("%s: message %d must be {role=, content=}, both strings"):format(what, i), 0)
-        end
-    end
-    return messages
-end
-
----A context for prompt functions that no machine calls.
----@param on_cut? fun(event: MachineEvent) called for each truncated text
----@return table context
-function Run.context(fields, max_text_bytes, on_cut)
-    fields.max_text_bytes, listeners[fields] = max_text_bytes, on_cut
-    return setmetatable(fields, Context)
-end
-
 ---Renders the messages of one call.
 ---@param name string which prompt: a key of class.prompts
----@param context table for the prompt function; `quote`, `instructions` and `max_text_bytes` are
----added
+---@param fields table of the context for the prompt function
 ---@param node? table the node that the call is about, for env.context
 ---@return table[] list of {role, content}
-function Run:render(turn, name, context, node)
+function Run:render(turn, name, fields, node)
     local class, env = self.class, turn.env
     local prompt = env[class.prompts[name]] or env.prompts and env.prompts[name]
         or self.prompts[name]
-    setmetatable(context, Context)
-    context.max_text_bytes = self.options.max_text_bytes
-    turn.run, listeners[context] = self, turn
-    -- A string replaces only the instructions.
-    context.instructions = type(prompt) == "string" and prompt or false
-    local messages
-    if type(prompt) == "function" then
-        messages = check_messages(prompt(context), "prompts." .. name)
-    else
-        messages = (class.own_prompts or builtin.prompts(class.name))[name](context)
-    end
+    local context = contexts.new(fields, self.options.max_text_bytes, function(cut)
+        self:add_event(turn, "text_cut", cut.measurements, cut.metadata)
+    end)
+    local messages = contexts.messages(prompt, builtin.prompts(class.name), name, context)
     local more = env.context and node and env.context(node)
     if more then
         local own = messages
         messages = table.move(own, 1, #own, 1, {})
-        table.move(check_messages(more, "env.context"), 1, #more, #own + 1, messages)
+        table.move(contexts.check(more, "env.context"), 1, #more, #own + 1, messages)
     end
     return messages
-end
-
----What is wrong with a table of prompts, or nil. Ignores the key `instructions` of prompt files.
----@param known table<string, any> their names
----@param any_name boolean? ignore unknown names
-function Run.prompt_problem(known, prompts, any_name)
-    for name, prompt in pairs(prompts or {}) do
-        if known[name] ~= nil and type(prompt) ~= "function" and type(prompt) ~= "string" then
-            return ("prompts.%s must be a function or a string (got %s)"):format(name, show(prompt))
-        elseif known[name] == nil and name ~= "instructions" and not any_name then
-            local names = options.names(known)
-            return ("unknown prompt %s%s; there are: %s"):format(show(name),
-                options.hint(name, names), table.concat(names, ", "))
-        end
-    end
 end
 
 return Run

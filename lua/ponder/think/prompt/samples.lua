@@ -4,7 +4,7 @@
 --- ponder.strategy.new. For a machine they are recorded: the machine is played with prepared
 --- replies, and every context that its prompts get is kept. So they have the fields of a real run.
 
-local machine_run = require "ponder.think.machine.run"
+local contexts = require "ponder.think.prompt.context"
 local options = require "ponder.base.options"
 
 local samples = {}
@@ -64,16 +64,15 @@ end
 ---@param fields table<string, table[]> by prompt
 ---@return table<string, table[]>
 function samples.contexts(functions, fields)
-    local contexts = {}
+    local all = {}
     for prompt in pairs(functions) do
-        contexts[prompt] = {}
+        all[prompt] = {}
         for i, one in ipairs(fields[prompt] or {}) do
-            local copy = { prompt = samples.QUESTION, instructions = false }
-            options.merge(copy, one)
-            contexts[prompt][i] = machine_run.context(copy, MAX_TEXT_BYTES)
+            all[prompt][i] = contexts.new(options.merge({ prompt = samples.QUESTION,
+                instructions = false }, one), MAX_TEXT_BYTES)
         end
     end
-    return contexts
+    return all
 end
 
 return samples

@@ -5,13 +5,12 @@
 local budgets = require "ponder.run.task.budget"
 local chat = require "ponder.model.chat"
 local check = require "ponder.think.prompt.check"
-local log = require "ponder.log"
-local machine_run = require "ponder.think.machine.run"
+local contexts = require "ponder.think.prompt.context"
 local model = require "ponder.model"
 local model_call = require "ponder.model.call"
-local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local prompt = require "ponder.prompt"
+local render = require "ponder.think.prompt.render"
 
 local settings = {}
 
@@ -79,7 +78,7 @@ local COMMON = {
 local SHOWN = { "type", "default", "enum", "min", "max", "was" } -- of a rule, in help
 
 -- Rules of a strategy that plays no machine, which has its own.
-local PLAIN = { max_text_bytes = machine_run.MAX_TEXT_BYTES, max_parse_retries = {
+local PLAIN = { max_text_bytes = contexts.MAX_TEXT_BYTES, max_parse_retries = {
     type = "integer", min = 0, max = 1000, default = 1,
     help = "repair attempts for each unreadable reply" } }
 
@@ -202,7 +201,7 @@ end
 ---@param where string `"strategy.tot.new"`
 function settings.check(where, kind, opts, level)
     check_models(where, kind, opts, level + 1)
-    local problem = machine_run.prompt_problem(kind.prompt_names, opts.prompts)
+    local problem = contexts.problem(kind.prompt_names, opts.prompts)
     if problem then
         error(("%s: %s"):format(where, problem), level + 1)
     end
@@ -219,7 +218,7 @@ function settings.load_prompts(kind, opts)
         return nil, message, code
     end
     local path = prompt.find(kind.name).path
-    local problem = path and machine_run.prompt_problem(kind.prompt_names, found, true)
+    local problem = path and contexts.problem(kind.prompt_names, found, true)
     problem = problem and ("%s: %s"):format(path, problem) or path and check.names(kind.subject,
         found)
     if problem then
@@ -245,15 +244,8 @@ function settings.render(run, name, fields)
     if run.prompts.by_name[name] == nil then
         error(("strategy.%s: there is no prompt %s"):format(kind.name, options.show(name)), 0)
     end
-    local rendering = machine_run.new({ name = kind.name, prompts = kind.prompt_names,
-        own_prompts = kind.prompts }, { max_text_bytes = run.opts.max_text_bytes })
-    local turn = { env = { prompts = run.prompts.by_name }, events = {} }
-    local messages = rendering:render(turn, name, fields)
-    for _, event in ipairs(turn.events) do
-        notice.of_cut(kind.name, event)
-        log.event(event.name, { measurements = event.measurements, metadata = event.metadata })
-    end
-    return messages
+    local context = contexts.new(fields, run.opts.max_text_bytes, render.on_cut(kind.name))
+    return contexts.messages(run.prompts.by_name[name], kind.subject.functions(), name, context)
 end
 
 return settings
