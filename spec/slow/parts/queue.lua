@@ -105,12 +105,10 @@ local function pass_through(client, jobs)
             table.unpack(words))
         local read = assert(client:call("XREADGROUP", "GROUP", moves.GROUP, "w/60000", "COUNT",
             BATCH, "STREAMS", key "jobs:c", ">"))[1][2]
-        words = {}
         for _, entry in ipairs(read) do
-            table.move({ entry[1], moves.fields(entry[2]).id, "map", "ok", "a result" }, 1, 5,
-                #words + 1, words)
+            eval(moves.FINISH, { "jobs:c", "state", "errors", "stats" }, entry[1],
+                moves.fields(entry[2]).id, "map", "ok", "a result")
         end
-        eval(moves.FINISH, { "jobs:c", "state", "errors", "stats" }, table.unpack(words))
         words = { "map" }
         local results = assert(client:call("XREAD", "COUNT", BATCH, "STREAMS", key "results:map",
             last))[1][2]

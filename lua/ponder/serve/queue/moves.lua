@@ -126,24 +126,21 @@ end
 redis.call('XCLAIM', KEYS[1], 'workers', ARGV[1], 0, ARGV[2])
 return redis.call('XPENDING', KEYS[1], 'workers', ARGV[2], ARGV[2], 1, ARGV[1])[1][4]]==]
 
--- Skips jobs that another worker has finished, or that are not wanted any more.
--- KEYS: jobs, state, errors, stats. ARGV: of each job its entry, id, map, status and value.
+-- Skips a job that another worker has finished, or that is not wanted any more.
+-- KEYS: jobs, state, errors, stats. ARGV: entry, id, map, status, value
 moves.FINISH = [==[
 local prefix = string.match(KEYS[2], '^(.*:)state$')
-for i = 1, #ARGV, 5 do
-    local entry, id, status = ARGV[i], ARGV[i + 1], ARGV[i + 3]
-    redis.call('XACK', KEYS[1], 'workers', entry)
-    redis.call('XDEL', KEYS[1], entry)
-    local state = redis.call('HGET', KEYS[2], id)
-    if state and string.sub(state, 1, 1) == 'q' then
-        redis.call('DEL', prefix .. 'journal:' .. id)
-        redis.call('HDEL', KEYS[3], id)
-        redis.call('HDEL', prefix .. 'deaths', id)
-        redis.call('HSET', KEYS[2], id, 'd')
-        redis.call('XADD', prefix .. 'results:' .. ARGV[i + 2], '*', 'id', id, 'status', status,
-            'value', ARGV[i + 4])
-        redis.call('HINCRBY', KEYS[4], status == 'ok' and 'done' or 'failed', 1)
-    end
+local entry, id, map, status, value = unpack(ARGV)
+redis.call('XACK', KEYS[1], 'workers', entry)
+redis.call('XDEL', KEYS[1], entry)
+local state = redis.call('HGET', KEYS[2], id)
+if state and string.sub(state, 1, 1) == 'q' then
+    redis.call('DEL', prefix .. 'journal:' .. id)
+    redis.call('HDEL', KEYS[3], id)
+    redis.call('HDEL', prefix .. 'deaths', id)
+    redis.call('HSET', KEYS[2], id, 'd')
+    redis.call('XADD', prefix .. 'results:' .. map, '*', 'id', id, 'status', status, 'value', value)
+    redis.call('HINCRBY', KEYS[4], status == 'ok' and 'done' or 'failed', 1)
 end
 return 1]==]
 

@@ -3,8 +3,7 @@
 ---
 ---     reader    while there are free places: claims the jobs of dead workers, waits for new ones
 ---     keeper    renews leases at a quarter of their time
----     jobs      one task each
----     storer    stores the outcomes of all jobs that have ended meanwhile, in one script
+---     jobs      one task each, which stores its outcome
 ---
 --- If a lease cannot be renewed for half of its time, another worker may soon take the job: it is
 --- cancelled here, so that nothing is paid twice; its journal has the replies paid for. While a job
@@ -35,8 +34,6 @@ local worker = {}
 local NONE = {}
 local BLOCK_MS = 500 -- length of one read, and so the delay in noticing a signal
 local MAX_READ_JOBS = 64
-local MAX_RESULTS_PER_SCRIPT = 200
-local MAX_BYTES_PER_SCRIPT = 1 << 20 -- and one more result
 local ALONE_FROM = 3 -- attempt
 local MAX_SPARED = 5 -- deaths of workers with a job that only waited, before it runs alone
 local MAX_QUOTED = 1 << 16 -- bytes of each field of a job that cannot be read
@@ -70,7 +67,7 @@ function worker.new(opts)
         done = 0, failed = 0, dead = 0, started_at = os.time(), lease_s = opts.lease_ms / 1000,
         renewed_at = 0,
         budgets = setmetatable({}, { __mode = "v" }), -- budgets shared with other machines, by key
-        concluded = {}, events = waiters.new "a worker" }, Worker)
+        events = waiters.new "a worker" }, Worker)
     local pid, machine = host.process()
     self.name = ("%s-%d-%04x/%d"):format(machine:gsub("[^%w.-]", "_"), pid,
         random.draw() & 0xffff, opts.lease_ms)
@@ -137,13 +134,12 @@ end
 ---------------------------------------------------------------------------------------------------
 -- One job
 
--- Passes the outcome of a job to the storer; the job keeps its place until it is stored.
+-- Stores the outcome of a job, unless another worker has.
 local function conclude(self, job, status, value)
-    table.insert(self.concluded, { job, status, value })
-    job.is_concluded = true
-    if self.storer then
-        scheduler.wake(self.storer, "results", true)
-    end
+    persist(self, function()
+        return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"), key(self, "errors"),
+            key(self, "stats") }, job.entry, job.fields.id, job.fields.map, status, value)
+    end)
 end
 
 -- What the run of a job has recorded.
@@ -297,44 +293,11 @@ local Place = {}
 
 function Place:__close()
     local of = self.worker
-    if self.job.is_concluded and not of.aborted then
-        return
-    end
     of.running = of.running - 1
     if not self.keeps and not of.aborted then
         of.held[self.job.entry] = nil
     end
     of.events:wake()
-end
-
-local function store_all(self)
-    self.storer = scheduler.current()
-    while true do
-        while not self.concluded[1] do
-            scheduler.park(self.storer, "results")
-        end
-        local words, bytes, count = {}, 0, 0
-        for i, one in ipairs(self.concluded) do
-            local job = one[1]
-            bytes = bytes + #one[3]
-            if i > MAX_RESULTS_PER_SCRIPT or bytes > MAX_BYTES_PER_SCRIPT and i > 1 then
-                break
-            end
-            count = i
-            table.move({ job.entry, job.fields.id, job.fields.map, one[2], one[3] }, 1, 5,
-                #words + 1, words)
-        end
-        persist(self, function()
-            return self.client:eval(moves.FINISH, { self.jobs, key(self, "state"),
-                key(self, "errors"), key(self, "stats") }, table.unpack(words))
-        end)
-        for i = 1, count do
-            self.held[self.concluded[i][1].entry] = nil
-        end
-        self.concluded = table.move(self.concluded, count + 1, #self.concluded, 1, {})
-        self.running = self.running - count
-        self.events:wake()
-    end
 end
 
 local function run_job(self, job)
@@ -448,7 +411,7 @@ function Worker:work()
         end
         self.client.on_denied, self.opts.reader.on_denied = fail, fail
         local stop_following = journal.follow()
-        for _, work in ipairs { keeper.keep, store_all, read_all } do
+        for _, work in ipairs { keeper.keep, read_all } do
             task.spawn(function()
                 local ok, problem = pcall(work, self)
                 if not ok then
