@@ -290,3 +290,24 @@ describe("--cache", function()
         assert.equal("notes, not a database", dir:read "notes.txt")
     end)
 end)
+
+it("flags of models and batches are what calls of the command find", function()
+    assert.equal([[
+{"operands":5}
+{"model":"a:b","operands":5}
+{"batch":{},"concurrency":10000,"operands":5}
+{"batch":{"poll_ms":2000},"concurrency":10000,"operands":5}
+{"detach":true,"operands":5}
+]], shell.printed { "run", "--no-log", "-e", [[
+        local json = require "ponder.json"
+        local context = require("ponder.run.task.scheduler").context
+        local find = require("ponder.cli.shared.limits").with_models(function(_, operands)
+            print(json.encode { operands = operands, model = context "default_model",
+                batch = context "batch", concurrency = context "concurrency",
+                detach = context "detach" })
+        end)
+        for _, given in ipairs { {}, { model = "a:b" }, { batch = true },
+            { batch = true, batch_poll = 2 }, { detach = true } } do
+            find(given, 5)
+        end]] })
+end)

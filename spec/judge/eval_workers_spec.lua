@@ -1,8 +1,11 @@
 -- `ponder eval FILE --workers redis://...`: other processes run the policies; the table, the log
 -- and the statistics are those of one machine.
 
+local budgets = require "ponder.serve.queue.budget"
+local evaluation = require "ponder.serve.queue.evaluation"
 local json = require "ponder.json"
 local store = require "ponder.core.store"
+local task = require "ponder.task"
 local workers = require "workers"
 
 local MODEL = [[
@@ -174,9 +177,27 @@ describe("a budget of an evaluation by workers", function()
 end)
 
 it("a script that is not an evaluation has its own functions for workers", function()
-    local functions = require("ponder.serve.queue.evaluation").functions
     for _, value in ipairs { 5, { data = {} }, { policies = {} }, { policies = 1, data = {} } } do
-        assert.equal(value, functions(function() return value end))
+        assert.equal(value, evaluation.functions(function() return value end))
     end
-    assert.is_function(functions(function() return { policies = {}, data = {} } end).attempt)
+end)
+
+it("a worker skips attempts once a budget of the evaluation is spent", function()
+    local of_all, asked = budgets.is_spent, 0
+    local _ <close> = setmetatable({}, { __close = function() budgets.is_spent = of_all end })
+    function budgets.is_spent()
+        asked = asked + 1
+        return asked > 1
+    end
+    local attempt = evaluation.functions(function()
+        return { policies = { p = function() return "x" end }, data = {}, score = "exact" }
+    end).attempt
+    local given = { policy = "p", item = { id = "i" }, epoch = 1, limits = { seed = 1 },
+        flags = { seed = 0 } }
+    task.run(function()
+        assert.equal("x", attempt(given).answer)
+        given.has_budget = true
+        assert.equal("x", attempt(given).answer)
+        assert.same({ skipped = true }, attempt(given))
+    end)
 end)

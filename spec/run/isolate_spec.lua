@@ -59,6 +59,18 @@ describe("an isolated program", function()
         assert.matches("^125\t", run "run { cwd = '/', command = { 'true' } }")
     end)
 
+    it_isolates("is not started without what isolates it, nor with groups of ours", function()
+        local r = shell.run(shell.quote(shell.executable)
+            .. " --isolated 9 99 /not-there echo ran >$OUT 2>$ERR")
+        assert.same({ 125, "", "ponder: cannot isolate the program: /not-there: No such file or "
+            .. "directory\n" }, { r.status, r.out, r.err })
+        if shell.output "id -u" == "0" then -- others cannot give them up
+            assert.equal("0\tGroups:\t \n\tnil\n", run([[
+                run { command = { "grep", "Groups", "/proc/self/status" } }]], nil,
+                "exec setpriv --groups 12345"))
+        end
+    end)
+
     it_isolates("has no network, no other process and nothing of the environment", function()
         assert.equal("0\t1\n\tnil\n", run [[
             run { command = "ls /sys 2>/dev/null; grep -c : /proc/net/dev", shell = true }]])

@@ -1,6 +1,7 @@
 -- The coordinator's side of a queue (ponder.queue, ponder.serve.queue.exchange): here the spec is
 -- the worker, and answers as it likes.
 
+local exchange = require "ponder.serve.queue.exchange"
 local json = require "ponder.json"
 local moves = require "ponder.serve.queue.moves"
 local payload = require "ponder.serve.queue.payload"
@@ -235,6 +236,70 @@ describe("a coordinator", function()
             assert(worker.client:call("XADD", P .. "results:" .. job.map, "1-1", "id", job.id,
                 "status", "ok", "value", payload.value(2)))
             assert.equal(2, (call:join()))
+        end))
+
+    -- Calls f(await, worker): another process has enqueued the jobs a to e of the map "m" and was
+    -- killed; then a was done, b failed, and c and d died, d given up; e is with a worker.
+    -- await(id) is what a coordinator gets that goes on, with rights of its own.
+    local function continued(rights, f)
+        return with(function(q, worker)
+            local client, words = worker.client, { "m", "{}", q.script.code, "{}" }
+            for id in ("abcde"):gmatch "." do
+                table.move({ id, "{}", "1" }, 1, 3, #words + 1, words)
+            end
+            client:eval(moves.ENQUEUE, { P .. "jobs:" .. q.script.code, P .. "state", P .. "maps",
+                P .. "open", P .. "codes", P .. "stats" }, table.unpack(words))
+            local taken = {}
+            for _ = 1, 5 do
+                local job = worker.take()
+                taken[job.id] = job
+            end
+            worker.finish(taken.a, 1)
+            worker.finish(taken.b, nil, "why")
+            worker.bury(taken.c, "oh")
+            worker.bury(taken.d, "no")
+            client:call("HSET", P .. "state", "d", "g")
+            local said, list = {}, {}
+            for i = 1, 2 do
+                local own <const> = assert(redis.open(server.url))
+                own:call("ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all",
+                    table.unpack(rights))
+                assert(own:call("AUTH", "limited", "x"))
+                list[i] = own
+            end
+            local continuing = exchange.new { name = "t", map = "m", client = list[1],
+                reader = list[2], script = q.script }
+            function continuing.say(line) said[#said + 1] = line end
+            f(function(id)
+                local slot = { id = id, item = "1", spec = {}, backings = {} }
+                local ok, message, code = continuing:await(slot)
+                return ok and { slot.status, slot.value } or { message, code }
+            end, worker, taken.e, said)
+            continuing:close()
+        end)
+    end
+
+    it("gets what came while it was away", continued({}, function(await, worker, e)
+        local waits = task.spawn(await, "e")
+        task.sleep(0.1)
+        assert.is_true(waits.state ~= "done")
+        worker.finish(e, 5)
+        assert.same({ "ok", payload.value(5) }, waits:join())
+        assert.same({ { "ok", payload.value(1) }, { "failed", "why" } }, { await "a", await "b" })
+        for id, message in pairs { c = "oh", d = "no" } do
+            assert.same({ "dead", payload.failure(message, "DEAD") }, await(id))
+        end
+    end))
+
+    it("ends, and says once, that it lacks a right", continued({ "-xrange" },
+        function(await, worker, e, said)
+            worker.finish(e, 5)
+            await "e"
+            for _, id in ipairs { "a", "b" } do
+                local answer = await(id)
+                assert.same({ said[1], "NOT_ALLOWED" }, answer)
+            end
+            assert.equal(1, #said)
         end))
 
     it("returns many results in less time than their jobs take", with(function(q)

@@ -76,7 +76,7 @@ describe("a confined process", function()
 
     it("leaves its parent no descriptor, and tells it which signal it died of", function()
         local dir <close> = shell.directory()
-        assert.equal("true\nnil\n10\n", shell.ponder({ "-e", [[
+        assert.equal("true\nnil\n10\n1\n", shell.ponder({ "-e", [[
             local confine, path = require "ponder.core.confine", ...
             local function descriptors() -- not by io.popen, whose pipe is one while it starts
                 os.execute("ls /proc/$PPID/fd | wc -l >" .. path)
@@ -97,6 +97,10 @@ describe("a confined process", function()
             os.execute(("kill -USR1 %s; until grep -q State:.Z /proc/%s/status; do "
                 .. "sleep 0.01; done"):format(pid, pid))
             print((child:send "x"))
+            print(child:why())
+            local _ <close> = require("ponder.core.loop").signal "hangup"
+            child = confine.start(string.dump(function() end)) -- which does not inherit that
+            os.execute("kill -HUP " .. io.lines "/proc/thread-self/children"():match "%d+")
             print(child:why())]], dir.path .. "/count" }).out)
     end)
 

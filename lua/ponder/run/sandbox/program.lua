@@ -249,7 +249,9 @@ function program.perform(payload, memory_mb, seconds, max_bytes, apart)
     end
     if apart then
         child, message = confine.spawn()
-        message = child and not child:send '{"programs":true}' and "has ended" or message
+        if child then
+            child:send '{"programs":true}'
+        end
     elseif not child then
         child, message = confine.start(dump(make))
     end
