@@ -116,7 +116,7 @@ local USES_HEURISTIC = { astar = true, idastar = true }
 ---@field memory? integer with `reflect`: how many of its newest results to keep, default 4
 ---@field on_event? fun(event: table) {type = "expanded", id, depth, children}, of which `children`
 ---  is how many were made; {type = "scored", id, depth, score, terminal, state}; {type = "pruned",
----  ids}; {type = "done", stop_reason, stats}
+---  ids}; {type = "done", stop_reason, stats}. Those of a node come when all its children are scored
 ---@field name? string for people: in the log, on the page, in `ponder show`
 ---@field label? fun(state: any): string how these show a state; default: a text as it is, else
 ---  JSON. It must not wait

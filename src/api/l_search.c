@@ -13,10 +13,10 @@
 #include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
-    "expand",       "evaluate",  "is_terminal", "simulate", "cost",    "key",      "stop",
-    "evaluate_all", "prior",     "spent",       "own",      "reflect", "expanded", "scored",
-    "pruned",       "refuse",    "add_fields",  "order",    "made",    "children", "turn",
-    "begin_round",  "end_round", "select",      "back_up"};
+    "expand",   "evaluate",     "is_terminal", "simulate",  "cost",       "key",
+    "stop",     "evaluate_all", "prior",       "spent",     "own",        "reflect",
+    "expanded", "scored",       "pruned",      "refuse",    "add_fields", "order",
+    "made",     "children",     "turn",        "end_round", "select",     "back_up"};
 
 Core *core_check(lua_State *L)
 {
@@ -301,15 +301,6 @@ static int core_round(lua_State *L)
     return 2;
 }
 
-/* core:extend(max) -> whether it added tickets to the running round. */
-static int core_extend(lua_State *L)
-{
-    Search *s = &core_check_started(L)->search;
-    uint32_t max = (uint32_t)luaL_checkinteger(L, 2);
-    lua_pushboolean(L, s->rounds > 1 && s->policy->extend != NULL && s->policy->extend(s, max));
-    return 1;
-}
-
 /* core:ticket(i) -> its node (nil: it scores the root or a level), whether it expands, k, its first
  * node to score, its first and the one after its last. */
 static int core_ticket(lua_State *L)
@@ -418,7 +409,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"best", core_best},
                                        {"calling", core_calling},
                                        {"counts", core_counts},
-                                       {"extend", core_extend},
                                        {"finish", core_finish},
                                        {"kept_ids", core_kept_ids},
                                        {"next_round", core_next_round},
@@ -430,7 +420,6 @@ PONDER_MODULE(luaopen_ponder_core_search)
                                        {"run", core_run},
                                        {"set_prior", core_set_prior},
                                        {"set_score", core_set_score},
-                                       {"settle", core_settle},
                                        {"ticket", core_ticket},
                                        {"view", core_view},
                                        {"work", core_work},

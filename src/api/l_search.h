@@ -47,10 +47,9 @@ typedef enum Callback {
     CALL_MADE,
     CALL_CHILDREN,
     CALL_TURN,
-    CALL_BEGIN_ROUND, /* (): brings the memory of reflect up to date */
-    CALL_END_ROUND,   /* (): before the back-up, which may free nodes */
-    CALL_SELECT,      /* () -> list of tickets, whether max_iterations left none of them */
-    CALL_BACK_UP,     /* (tickets) -> ids that are pruned, or nil */
+    CALL_END_ROUND, /* (): before the back-up, which may free nodes */
+    CALL_SELECT,    /* () -> list of tickets, whether max_iterations left none of them */
+    CALL_BACK_UP,   /* (tickets) -> ids that are pruned, or nil */
     CALL_NONE
 } Callback;
 
@@ -59,14 +58,13 @@ typedef struct Program {
     uint8_t step, until; /* until: the step before which it returns */
     uint8_t calling;     /* Callback: the one to blame for an error; CALL_NONE: none */
     bool runs_all;       /* the whole search, one ticket after the other */
-    bool ahead;          /* its ticket was worked on before its turn */
     bool asked_stop;
-    int64_t told; /* ask and tell: tickets below it have their answers; -1: expand is asked */
+    bool made;   /* its children */
+    bool failed; /* a callback did, before the ticket's turn */
     uint32_t ticket;
-    uint32_t child;  /* the new node that is scored */
-    uint32_t failed; /* a child whose callback failed ahead of the ticket's turn */
-    uint32_t node;   /* that the callback is about */
-    uint32_t chunk;  /* whose states are at CHUNK of the stack */
+    uint32_t child; /* the new node that is scored, or counts next */
+    uint32_t node;  /* that the callback is about */
+    uint32_t chunk; /* whose states are at CHUNK of the stack */
 } Program;
 
 typedef struct Core {
@@ -142,7 +140,9 @@ enum {
     LIST,   /* what expand returned */
     SCORES, /* its second result, or nil */
     STATE,  /* the next child's */
-    TOP = STATE
+    TOP = STATE,
+    MESSAGE = LIST, /* once a callback has failed */
+    CODE = SCORES
 };
 
 /* The index of the first of a callback's three results. */
@@ -167,7 +167,6 @@ bool program_take_key(lua_State *L, Core *core, Program *p, SearchTicket *t);
 /* Methods in search_program.c. */
 int core_run(lua_State *L);
 int core_work(lua_State *L);
-int core_settle(lua_State *L);
 int core_next_round(lua_State *L);
 int core_new_program(lua_State *L);
 

@@ -2,28 +2,27 @@
  * search_program.c -- the program of a ticket: which callbacks are asked, in which order.
  *
  *     TICKET     what it is: a node to expand, the root or a level to score
- *     STOP       stop(node), in its turn
+ *     STOP       stop(node), if its turn has come
  *     EXPAND     expand(state, k, node) -> a list of states
- *     ORDER      *
+ *     ORDER      * until the tickets before it have made their children
  *     ITEM       for each of them: COST, KEY, then the child is made
- *     MADE       *
- *     EXPANDED   event
+ *     MADE       * the next ticket may make its children
  *     SCORE_ALL  evaluate_all
+ *     CHILDREN   * until its children are scored, each by a program of its own
  *     CHILD      for each child: EVALUATE, IS_TERMINAL, SIMULATE, OWN (callbacks of a policy),
- *                REFLECT, then it is scored, and the SCORED event
+ *                REFLECT, then it is scored
  *     PRIOR      prior
- *     TURN       *
- *     STOP_LAST  stop(node) where the ticket scored its node (lazy)
- *     COMMIT     its nodes count
+ *     TURN       * until the tickets before it have committed
+ *     TURN_STOP  stop(node), unless it was asked
+ *     EXPANDED   event
+ *     SCORED     for each child: it counts, and its event
+ *     LAST_STOP  stop(node) where the ticket scored its node (lazy)
+ *     COMMIT     the ticket is over
  *
- * `core:run` runs all tickets one after the other, and the steps between rounds; for ask and tell
- * it pauses before an expand whose answer was not told, and between rounds.
- *
- * The concurrent driver (lua/ponder/think/search/concurrent.lua) runs the same program ahead of its
- * turn. At the steps with a star it waits: in ORDER until the tickets before it have made their
- * children; after MADE these may begin; in place of CHILD until its children are scored, each by a
- * program of its own; in TURN until the tickets before it have committed. STOP, unless its turn had
- * come already, and the events follow then.
+ * `core:run` runs the programs of all tickets one after the other, and the steps between rounds.
+ * The concurrent driver (lua/ponder/think/search/concurrent.lua) runs each in a task: at the steps
+ * with a star it waits. A callback that fails before its ticket's turn fails in that turn: what
+ * came before it counts first.
  *
  * A callback may yield (a model call, a sleep): Lua then calls `advance` again, with the callback's
  * three results on top of the stack.
@@ -40,7 +39,6 @@ typedef enum Step {
     STEP_PRUNED,
     STEP_SPENT,
     STEP_SELECT,
-    STEP_BEGIN,
     /* of a ticket */
     STEP_TICKET,
     STEP_STOP,
@@ -50,7 +48,6 @@ typedef enum Step {
     STEP_COST,
     STEP_KEY,
     STEP_MADE,
-    STEP_EXPANDED,
     STEP_SCORE_ALL,
     STEP_CHILDREN,
     STEP_CHILD,
@@ -59,10 +56,12 @@ typedef enum Step {
     STEP_SIMULATE,
     STEP_OWN,
     STEP_REFLECT,
-    STEP_SCORED,
     STEP_PRIOR,
     STEP_TURN,
-    STEP_STOP_LAST,
+    STEP_TURN_STOP,
+    STEP_EXPANDED,
+    STEP_SCORED,
+    STEP_LAST_STOP,
     STEP_COMMIT,
     STEP_END
 } Step;
@@ -142,15 +141,7 @@ static void go_on(const Core *core, Program *p)
     const Search *s = &core->search;
     p->step = s->ended ? STEP_END : s->turn < s->tickets.count ? STEP_TICKET : STEP_MORE;
     p->ticket = s->turn;
-    p->asked_stop = false;
-}
-
-/* A program that was ahead of its turn. */
-static void begin_turn(const Search *s, Program *p, const SearchTicket *t)
-{
-    p->ahead = true;
-    p->child = core_first_to_score(s, t);
-    p->step = t->node == SEARCH_NO_NODE ? STEP_CHILD : STEP_STOP;
+    p->asked_stop = p->made = false;
 }
 
 /* A step's callback: the call, unless Lua has come back from it; then its results are on the stack.
@@ -188,12 +179,11 @@ static int advance(lua_State *L, int status, lua_KContext context)
         lua_pushliteral(L, "search.run: the search is closed");
         return lua_error(L);
     }
+again:
     while (p->step < p->until && !(s->ended && p->step >= STEP_TICKET)) {
         SearchTicket *t = p->step >= STEP_TICKET ? s->tickets.items + p->ticket : NULL;
         switch ((Step)p->step) {
         case STEP_MORE:
-            if (p->told > 0)
-                goto paused;
             found = s->rounds == 0 ? SEARCH_OVER : search_more(s);
             if (found == SEARCH_NO_MEMORY)
                 return core_no_memory(L);
@@ -239,10 +229,6 @@ static int advance(lua_State *L, int status, lua_KContext context)
                 return core_no_memory(L);
             if (found != SEARCH_OK)
                 search_end(s, found == SEARCH_LIMIT ? OUTCOME_MAX_ITERATIONS : OUTCOME_OVER);
-            p->step = STEP_BEGIN;
-            /* fall through */
-        case STEP_BEGIN:
-            ASK(CALL_BEGIN_ROUND, 0, 0);
             go_on(core, p);
             break;
 
@@ -254,18 +240,20 @@ static int advance(lua_State *L, int status, lua_KContext context)
             }
             break;
         case STEP_STOP:
-            if (p->ticket == s->turn && asks[CALL_STOP] && !t->scores && !p->asked_stop) {
-                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
+        case STEP_TURN_STOP:
+            if (p->ticket == s->turn && t->node != SEARCH_NO_NODE && asks[CALL_STOP] &&
+                !t->scores && (returned || !p->asked_stop)) {
                 p->asked_stop = true;
+                AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
                 if (lua_toboolean(L, RESULT))
                     search_end(s, OUTCOME_STOP);
             }
             if (p->ticket == s->turn && !s->ended && s->policy->terminal_ends &&
-                search_node(s, t->node)->terminal) {
+                t->node != SEARCH_NO_NODE && search_node(s, t->node)->terminal) {
                 s->answer = t->node;
                 search_end(s, OUTCOME_OVER);
             }
-            p->step = p->ahead ? STEP_EXPANDED : STEP_EXPAND;
+            p->step++;
             break;
 
         case STEP_EXPAND:
@@ -273,8 +261,6 @@ static int advance(lua_State *L, int status, lua_KContext context)
             if (!t->expands)
                 break;
             p->step = STEP_EXPAND;
-            if (p->told >= 0 && p->ticket >= p->told)
-                goto paused;
             if (!returned && task_stop_reason() != STOP_NONE && !core->stopped_before)
                 task_stop_raise(L); /* even if a callback has caught its error */
             AWAIT(call_with_state(L, core, p, CALL_EXPAND, t->node));
@@ -331,36 +317,23 @@ static int advance(lua_State *L, int status, lua_KContext context)
         }
 
         case STEP_MADE:
+            p->made = true;
             ASK(CALL_MADE, p->ticket, 0);
-            p->step = asks[CALL_MADE] ? STEP_SCORE_ALL : STEP_EXPANDED;
-            break;
-        case STEP_EXPANDED:
-            if (t->expands)
-                ASK(CALL_EXPANDED, t->node, t->end - t->first);
-            p->step = p->ahead ? STEP_CHILD : STEP_SCORE_ALL;
-            break;
+            p->step = STEP_SCORE_ALL;
+            /* fall through */
         case STEP_SCORE_ALL:
             p->child = core_first_to_score(s, t);
             if (p->child < t->end)
                 ASK(CALL_EVALUATE_ALL, t->first, t->end - 1);
-            p->step = asks[CALL_CHILDREN] ? STEP_CHILDREN : STEP_CHILD;
-            break;
+            p->step = STEP_CHILDREN;
+            /* fall through */
         case STEP_CHILDREN:
             ASK(CALL_CHILDREN, p->ticket, 0);
-            p->step = STEP_PRIOR;
+            p->step = asks[CALL_CHILDREN] ? STEP_PRIOR : STEP_CHILD;
             break;
         case STEP_CHILD:
-            if (p->ahead && (p->child == p->failed ||
-                             (p->child < t->end && !search_node(s, p->child)->scored))) {
-                p->step = STEP_END; /* nodes before a failed one may be unscored: it cancels all */
-                break;
-            }
-            if (p->child >= t->end) {
-                p->step = p->ahead ? STEP_STOP_LAST : STEP_PRIOR;
-                break;
-            }
-            if (p->ahead) {
-                p->step = STEP_SCORED;
+            if (p->child == t->end) {
+                p->step = STEP_PRIOR;
                 break;
             }
             p->step = STEP_EVALUATE;
@@ -399,29 +372,43 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_REFLECT:
             if (search_node(s, p->child)->terminal)
                 ASK(CALL_REFLECT, p->child, 0);
-            search_node(s, p->child)->scored = true;
-            p->step = STEP_SCORED;
-            if (p->until == STEP_SCORED || s->ended)
-                break;
-            /* fall through */
-        case STEP_SCORED:
-            if (!returned)
-                search_consider(s, p->child);
-            ASK(CALL_SCORED, p->child, 0);
-            p->child++;
-            p->step = STEP_CHILD;
+            search_node(s, p->child++)->scored = true;
+            p->step = p->until == STEP_PRIOR ? STEP_PRIOR : STEP_CHILD; /* only this one */
             break;
 
         case STEP_PRIOR:
             if (t->expands && t->end > t->first)
                 ASK(CALL_PRIOR, t->first, t->end - 1);
-            p->step = asks[CALL_TURN] ? STEP_TURN : STEP_STOP_LAST;
-            break;
+            p->step = STEP_TURN;
+            /* fall through */
         case STEP_TURN:
             ASK(CALL_TURN, p->ticket, 0);
-            begin_turn(s, p, t);
+            p->step = STEP_TURN_STOP;
             break;
-        case STEP_STOP_LAST:
+        case STEP_EXPANDED:
+            if (t->expands && p->made)
+                ASK(CALL_EXPANDED, t->node, t->end - t->first);
+            p->child = core_first_to_score(s, t);
+            p->step = STEP_SCORED;
+            /* fall through */
+        case STEP_SCORED:
+            for (; p->child < t->end && search_node(s, p->child)->scored; p->child++) {
+                if (!returned)
+                    search_consider(s, p->child);
+                ASK(CALL_SCORED, p->child, 0);
+                if (s->ended)
+                    break;
+            }
+            p->step = STEP_LAST_STOP;
+            if (p->failed && !s->ended) {
+                lua_settop(L, TOP);
+                lua_pushnil(L);
+                lua_pushvalue(L, MESSAGE);
+                lua_pushvalue(L, CODE);
+                goto failed;
+            }
+            break;
+        case STEP_LAST_STOP:
             if (asks[CALL_STOP] && t->scores) {
                 AWAIT(call_with_ids(L, p, CALL_STOP, t->node, 0));
                 if (lua_toboolean(L, RESULT))
@@ -442,15 +429,21 @@ static int advance(lua_State *L, int status, lua_KContext context)
         case STEP_END: break;
         }
     }
-paused:
     core->running = core->running && !p->runs_all;
     lua_pushboolean(L, true);
     return 1;
 changed:
     return luaL_error(L, "search.run: a callback has changed the search");
 failed:
+    if (p->step > STEP_STOP && p->step < STEP_TURN && p->until == STEP_END) {
+        lua_copy(L, RESULT + 1, MESSAGE);
+        lua_copy(L, RESULT + 2, CODE);
+        p->failed = true;
+        p->step = STEP_TURN;
+        goto again;
+    }
     p->calling = CALL_NONE;
-    if (p->runs_all || p->ahead)
+    if (p->until != STEP_PRIOR)
         search_end(s, OUTCOME_FAILED);
     return 3;
 }
@@ -472,18 +465,14 @@ static int start(lua_State *L, Program *p, Step step, Step until)
     return advance(L, LUA_OK, (lua_KContext)p);
 }
 
-/* core:run([told]) -> true; or nil, message, code of a callback that failed: all of a search; with
- * `told` as far as the tickets of the round below it have answers, of 0 into the next round. */
+/* core:run() -> true; or nil, message, code of a callback that failed: all of a search. */
 int core_run(lua_State *L)
 {
     Core *core = core_check_started(L);
-    Program *p = &core->program;
-    if (!p->runs_all)
-        *p = (Program){.runs_all = true, .calling = CALL_NONE};
-    p->told = luaL_optinteger(L, 2, -1);
+    core->program = (Program){.runs_all = true, .calling = CALL_NONE};
     core->running = true;
     lua_settop(L, SELF);
-    return start(L, p, (Step)p->step, STEP_END);
+    return start(L, &core->program, STEP_MORE, STEP_END);
 }
 
 /* core:next_round() -> true; or nil, message, code: backs up the round that is over and selects the
@@ -491,7 +480,7 @@ int core_run(lua_State *L)
 int core_next_round(lua_State *L)
 {
     Core *core = core_check_started(L);
-    core->program = (Program){.ahead = true, .told = -1, .calling = CALL_NONE};
+    core->program = (Program){.calling = CALL_NONE};
     lua_settop(L, SELF);
     return start(L, &core->program, STEP_MORE, STEP_TICKET);
 }
@@ -505,10 +494,8 @@ int core_new_program(lua_State *L)
     luaL_argcheck(L, ticket >= 0 && (size_t)ticket < s->tickets.count, 2, "no such ticket");
     luaL_argcheck(L, child >= -1 && child < s->count, 3, "no such node");
     Program *p = lua_newuserdatauv(L, sizeof *p, 0);
-    *p = (Program){.step = child >= 0 ? STEP_CHILD : STEP_TICKET,
-                   .until = child >= 0 ? STEP_SCORED : STEP_END,
-                   .told = -1,
-                   .failed = SEARCH_NO_NODE,
+    *p = (Program){.step = child >= 0 ? STEP_EVALUATE : STEP_TICKET,
+                   .until = child >= 0 ? STEP_PRIOR : STEP_END,
                    .ticket = (uint32_t)ticket,
                    .child = (uint32_t)child,
                    .calling = CALL_NONE};
@@ -516,35 +503,16 @@ int core_new_program(lua_State *L)
     return 1;
 }
 
-static Program *check_program(lua_State *L, const Core *core)
-{
-    Program *p = luaL_checkudata(L, PROGRAM, PROGRAM_TYPE);
-    luaL_argcheck(L, p->ticket < core->search.tickets.count, 2, "its round is over");
-    return p;
-}
-
-/* core:work(program) -> true; or nil, message, code of a callback that failed. */
+/* core:work(program[, raised]) -> true; or nil, message, code of a callback that failed. `raised`:
+ * one of its callbacks did; waits for the ticket's turn, whose stop may end the search first. */
 int core_work(lua_State *L)
 {
-    Program *p = check_program(L, core_check_started(L));
-    return start(L, p, (Step)p->step, (Step)p->until);
-}
-
-/* core:settle(program[, child]) -> the same, in its turn, of a ticket whose work failed ahead of
- * it, that of `child` if it was about one: its stop, and the events of what came before. */
-int core_settle(lua_State *L)
-{
     Core *core = core_check_started(L);
-    Program *p = check_program(L, core);
-    const SearchTicket *t = &core->search.tickets.items[p->ticket];
-    Step until = STEP_EXPANDED;
-    if (p->step == STEP_STOP || t->node == SEARCH_NO_NODE)
-        until = STEP_TICKET; /* nothing to run */
-    if (p->step >= STEP_SCORE_ALL)
-        until = STEP_END;
-    p->failed = p->step == STEP_PRIOR       ? t->end
-                : p->step == STEP_SCORE_ALL ? core_first_to_score(&core->search, t)
-                                            : (uint32_t)luaL_optinteger(L, 3, SEARCH_NO_NODE);
-    begin_turn(&core->search, p, t);
-    return start(L, p, (Step)p->step, until);
+    Program *p = luaL_checkudata(L, PROGRAM, PROGRAM_TYPE);
+    luaL_argcheck(L, p->ticket < core->search.tickets.count, 2, "its round is over");
+    if (lua_toboolean(L, PROGRAM + 1)) {
+        p->until = p->asked_stop ? 0 : STEP_EXPANDED;
+        p->step = p->step < STEP_TURN ? STEP_TURN : p->step;
+    }
+    return start(L, p, (Step)p->step, (Step)p->until);
 }

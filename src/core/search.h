@@ -9,8 +9,8 @@
  *      |        v
  *      |    the program of each ticket, in order (one C function, api/search_program.c):
  *      |        stop -> expand -> cost, key, search_add for each state
- *      |             -> evaluate, is_terminal, simulate... for each child: search_consider -> prior
- *      |             -> search_commit: its children count
+ *      |             -> evaluate, is_terminal, simulate... for each child -> prior
+ *      |             -> search_consider for each child, search_commit: they count
  *      |        |
  *      |        v
  *      |    search_more: tickets that follow from the children (a level to score, a rollout, the
@@ -21,9 +21,9 @@
  * With one call at a time core:run runs the programs one after the other, between rounds too. The
  * concurrent driver (lua/ponder/think/search/concurrent.lua) runs each in a task, and the part
  * about each child in one of its own, ahead of its turn; a ticket makes its children after the
- * tickets before it have made theirs, and commits them in its `turn`. So ids, statistics and the
- * end are the same; what was done for tickets after the end is dropped. Ask and tell
- * (search/session.lua) uses core:run, which pauses where an answer of expand was not told yet.
+ * tickets before it have made theirs, and commits them in its turn. So ids, statistics and the end
+ * are the same; what was done for tickets after the end is dropped. Ask and tell
+ * (search/session.lua) uses core:run, in a coroutine that waits in expand for the answer.
  *
  * What to select and how to back up is the policy's (search_policy.h): search_bfs.c,
  * search_uct.c... here, or functions of Lua (api/search_lua.c). `ponder help searches` says which

@@ -29,9 +29,6 @@ typedef struct SearchPolicy {
 
     void (*add)(Search *s, const SearchTicket *t, uint32_t id); /* a node was made */
 
-    /* Adds tickets to a running round, before the others are over. False: none. */
-    bool (*extend)(Search *s, uint32_t max);
-
     SearchStatus (*wave)(Search *s); /* see search_more */
 
     /* Whether node `a`, not terminal, is a better answer than `b`, not terminal. */

@@ -155,7 +155,7 @@ local function check_prior(x)
 end
 
 -- The callbacks about memory: `reflect` is asked about terminal nodes; its results join the memory
--- at the beginning of the next round, in order of id.
+-- at the end of the round, in order of id.
 local function add_memory(core, opts, functions)
     local memory, results, ids = {}, {}, {}
     function functions.reflect(id)
@@ -168,7 +168,7 @@ local function add_memory(core, opts, functions)
         end
         return true
     end
-    function functions.begin_round()
+    function functions.end_round()
         table.sort(ids)
         local all = table.move(memory, 1, #memory, 1, {})
         for _, id in ipairs(ids) do
@@ -176,6 +176,7 @@ local function add_memory(core, opts, functions)
         end
         memory = table.move(all, math.max(1, #all - opts.memory + 1), #all, 1, {})
         results, ids = {}, {}
+        return true
     end
     return function(node)
         if not core:outcome() then
@@ -257,8 +258,10 @@ function callbacks.new(core, opts)
     end
     local add_memory_field = opts.reflect and add_memory(core, opts, functions)
     if opts.tree and opts.retain == "path" then
+        local remember = functions.end_round
         function functions.end_round()
             opts.tree:note()
+            return remember and remember()
         end
     end
     if opts.on_event then
@@ -279,7 +282,7 @@ function callbacks.new(core, opts)
     for name, position in pairs(NODE_PARAMETER) do
         wants[name] = has_parameter(functions[name], position)
     end
-    if opts.deadline and opts.concurrency == 1 then -- else the driver looks at the clock
+    if opts.deadline then
         local expand = functions.expand
         function functions.expand(...)
             if task.now() < opts.deadline then

@@ -17,10 +17,10 @@ local session = {}
 ---@field node SearchNode
 ---@field k? integer children wanted; nil: all
 
--- Runs the search until it needs an answer of ticket `told` or a later one; 0: into the next round.
-local function run(self, told, where)
-    local ok, done, message = pcall(self.core.run, self.core, told)
-    if ok and done then
+-- Runs the search until it needs an answer that was not told, or to the end of the round.
+local function run(self, where)
+    local ok, done, message = coroutine.resume(self.co)
+    if ok and (done or coroutine.status(self.co) == "suspended") then
         return
     end
     self.core:finish "failed"
@@ -30,15 +30,16 @@ local function run(self, told, where)
     error(getmetatable(done) == callbacks.Refused and done.message or done, 0)
 end
 
--- The tickets of a new round.
-local function begin_round(self)
-    self.entries = {}
-    for i = 0, (self.core:round()) - 1 do
+-- What ask and tell know of ticket i of the round: its piece, if it expands, and the answer.
+local function entry_of(self, i)
+    local entry = self.entries[i]
+    if not entry then
         local node, expands, k = self.core:ticket(i)
-        self.entries[i] = { piece = expands
-            and { number = self.number, node = self.core:node(node, true, i + 1), k = k } or nil }
-        self.number = self.number + (node and 1 or 0)
+        entry = { piece = expands and { number = self.number + i,
+            node = self.core:node(node, true, i + 1), k = k } or nil }
+        self.entries[i] = entry
     end
+    return entry
 end
 
 ---Up to `n` pieces of work of the current round that nobody holds, in order.
@@ -48,16 +49,16 @@ end
 function Session:ask(n)
     local rule = { type = "integer", min = 1 }
     n = n == nil and math.huge or options.argument("search.ask", "n", n, rule)
-    local count, turn = self.core:round()
-    if turn == count and not self.core:outcome() then
-        run(self, 0, "ask")
+    if not self.wanted and not self.core:outcome() then
+        self.rests = false
+        run(self, "ask")
     end
     if self.core:outcome() then
         return nil, self.result_of().stop_reason
     end
     local pieces = {}
     for i = 0, (self.core:round()) - 1 do
-        local entry = self.entries[i]
+        local entry = entry_of(self, i)
         if #pieces < n and entry.piece and not entry.states and not self.held[entry.piece] then
             self.held[entry.piece] = entry
             pieces[#pieces + 1] = entry.piece
@@ -83,13 +84,9 @@ function Session:tell(piece, states, scores)
     self.held[piece] = nil
     if states ~= nil then
         entry.states, entry.scores = states, scores
-        local count, turn = self.core:round()
-        local told = turn
-        while told < count and not (self.entries[told].piece and not self.entries[told].states) do
-            told = told + 1
-        end
-        if told > turn then
-            run(self, told, "tell")
+        if entry == self.wanted then
+            self.rests = true
+            run(self, "tell")
         end
     end
     return true
@@ -106,19 +103,29 @@ end
 function session.new(core, functions, result_of)
     local self = setmetatable({ core = core, result_of = result_of, number = 0, entries = {},
         held = {} }, Session)
-    local before = functions.callbacks.begin_round
-    function functions.callbacks.begin_round()
-        if before then
-            before()
+    local called = functions.callbacks
+    local before = called.end_round
+    function called.end_round()
+        local count = core:round()
+        local last = core:ticket(count - 1) -- none: it scores the root or a level
+        self.number, self.entries = self.number + count - (last and 0 or 1), {}
+        if self.rests then -- the next `ask` begins a round
+            coroutine.yield()
         end
-        begin_round(self)
+        return before and before()
     end
-    function functions.callbacks.expand()
-        local entry = self.entries[select(2, core:round())]
+    function called.expand()
+        local entry = entry_of(self, select(2, core:round()))
+        self.wanted = entry
+        while not entry.states do
+            coroutine.yield()
+        end
+        self.wanted = nil
         return entry.states, entry.scores
     end
     functions.wants_node.expand = false
     core:begin(functions)
+    self.co = coroutine.create(function() return core:run() end)
     return self
 end
 
