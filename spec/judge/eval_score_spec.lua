@@ -150,6 +150,13 @@ describe("the scorer model", function()
             "theirs")[1])
     end)
 
+    it("shows all of a rubric, and the beginning of a long answer", function()
+        local m, prompts = judge(function() return "GRADE: PASS" end)
+        run({ rubric = ("r"):rep(20000), model = m }, ("a"):rep(20000), nil)
+        assert.truthy(prompts[1]:find(("r"):rep(20000), 1, true))
+        assert.is_nil(prompts[1]:find(("a"):rep(20000), 1, true))
+    end)
+
     it("has no score if no vote can be parsed", function()
         local m = judge(function() return "hm" end)
         local result = run({ rubric = "r", model = m }, "x", nil)
