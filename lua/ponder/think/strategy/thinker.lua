@@ -9,11 +9,11 @@ local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.run.task.scheduler"
 local schema = require "ponder.model.schema"
+local scopes = require "ponder.run.task.scope"
 local settings = require "ponder.think.strategy.settings"
 local task = require "ponder.task"
 local tools = require "ponder.strategy.tools"
 local typed = require "ponder.think.strategy.typed"
-local waiters = require "ponder.run.task.waiters"
 
 local thinker = {}
 
@@ -404,8 +404,8 @@ end
 ---@param how ponder.strategy.Play
 ---@return string answer
 function Thinker:play(machine, how)
-    local run, tasks, waiting, inbox = self.run, {}, {}, {}
-    local arrived = waiters.new "a strategy's calls" -- for the message of a deadlock
+    local run, asked, turns = self.run, {}, task.semaphore(1) -- false: answered
+    local failure, last
     if machine.option_rules then
         local opts = options.pick(run.opts, options.names(machine.option_rules))
         opts.prompts = nil -- which go to it with each message
@@ -415,26 +415,6 @@ function Thinker:play(machine, how)
         render = function(name, fields)
             return settings.render(run, name, options.merge({ prompt = self.question }, fields))
         end }
-    local _ <close> = setmetatable({}, { __close = function()
-        for handle in pairs(tasks) do
-            handle:cancel()
-        end
-    end })
-    local function start(directive, role)
-        local messages = directive.context
-        local call = new_call(self, messages, role, directive.type, directive.node_id)
-        local format = how.returns and format_of(run, role, role, how.returns(directive, role))
-        waiting[#waiting + 1] = directive
-        local handle
-        handle = task.spawn(function()
-            local ok, text, reply = xpcall(perform, failures.with_traceback, self, call, messages,
-                { call = { response_format = format or nil } })
-            tasks[handle] = nil
-            inbox[#inbox + 1] = { directive = directive, ok = ok, text = text, reply = reply }
-            arrived:wake()
-        end)
-        tasks[handle] = true
-    end
     local function send(message)
         local directives, events = machine:update(message, env)
         run.phase = machine.status
@@ -451,45 +431,50 @@ function Thinker:play(machine, how)
         for _, directive in ipairs(directives) do
             local role = how.roles[directive.type]
             if role and not run.refused then
-                start(directive, role)
+                local call = new_call(self, directive.context, role, directive.type,
+                    directive.node_id)
+                asked[#asked + 1] = { directive = directive, call = call, format = how.returns
+                    and format_of(run, role, role, how.returns(directive, role)) or nil }
             end
         end
     end
-    local function reply_to(directive, message)
-        for i, one in ipairs(waiting) do
-            if one == directive then
-                table.remove(waiting, i)
-                break
-            end
-        end
+    local function answer_to(i, message)
+        local directive = asked[i].directive
+        asked[i] = false
         message.type = how.replies and how.replies[directive.type] or "llm_result"
         message.call_id = directive.call_id
         send(message)
+    end
+    local function ask_for(i)
+        local one = asked[i]
+        local ok, text, reply = xpcall(perform, failures.with_traceback, self, one.call,
+            one.directive.context, { call = { response_format = one.format } })
+        local _ <close> = turns:acquire() -- functions that the machine calls may wait
+        if ok then
+            last = reply
+            answer_to(i, { ok = true, text = text, usage = reply.usage })
+        elseif getmetatable(text) ~= Failure then
+            error(text, 0)
+        elseif text.code ~= "BUDGET" then
+            failure = failure or text
+            answer_to(i, { ok = false, reason = failure.message })
+        end
     end
     run.machine, run.how = machine, how
     ---Ends the machine early, so that it reaches a final state.
     function run.stop(reason)
         run.refused = run.refused or reason
-        while waiting[1] and not is_over(machine) do
-            reply_to(waiting[1], { ok = false, reason = reason })
+        for i = 1, #asked do
+            if asked[i] and not is_over(machine) then
+                answer_to(i, { ok = false, reason = reason })
+            end
         end
     end
-    local failure, last
     send { type = "start", prompt = self.question, call_id = "c0" }
-    while not is_over(machine) and (next(tasks) or inbox[1]) do
-        if not inbox[1] then
-            arrived:wait()
-        end
-        local came = table.remove(inbox, 1)
-        if came.ok then
-            last = came.reply
-            reply_to(came.directive, { ok = true, text = came.text, usage = last.usage })
-        elseif getmetatable(came.text) ~= Failure then
-            error(came.text, 0)
-        elseif came.text.code ~= "BUDGET" then
-            failure = failure or came.text
-            reply_to(came.directive, { ok = false, reason = failure.message })
-        end
+    if asked[1] and not is_over(machine) then
+        scopes.series("a strategy's calls", ask_for, math.huge, function()
+            return not is_over(machine) and #asked or nil
+        end)
     end
     if failure then
         raise(failure)
