@@ -449,23 +449,6 @@ describe("ponder.json", function()
         assert.truthy(json.decode(text .. " \n"))
     end)
 
-    it("survives every byte changed to any other", function()
-        local text = '{"a":[1,-2.5e1,"\\u00e9\\n\u{20AC}",null],"b":{"c":true}}'
-        for i = 1, #text do
-            for byte = 0, 255 do
-                local changed = text:sub(1, i - 1) .. string.char(byte) .. text:sub(i + 1)
-                local value, message = json.decode(changed)
-                if value ~= nil then
-                    assert(json.decode(json.encode(value)))
-                else
-                    assert(message:find("at byte %d+"))
-                end
-                json.get(changed, "b", "c")
-                json.get(changed, "a", 3)
-            end
-        end
-    end)
-
     it("reads and writes ten megabytes", function()
         local item = ('{"id":1,"tags":["a","b"],"text":"%s"},'):format(("x"):rep(70))
         local text = "[" .. item:rep(100000) .. "7]"

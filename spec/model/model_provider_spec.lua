@@ -70,55 +70,6 @@ for _, provider in ipairs { "openai", "anthropic", "ollama" } do
     end)
 end
 
-describe("a provider's reader", function()
-    local request = { n = 1, options = {}, index_base = 0 }
-
-    -- The events and replies of the cases above.
-    local function events_of(name)
-        local list = {}
-        for _, case in ipairs(dofile("spec/fixtures/providers/" .. name .. ".lua")) do
-            for text in (case.reply or ""):gmatch "%f[^%s%z]%b{}" do
-                list[#list + 1] = json.decode(text, { finite = true }) and text
-            end
-        end
-        return list
-    end
-
-    local function mutate(value)
-        if math.random() < 0.12 then
-            local junk = { json.null, true, false, 0, -1, 1.5, 1e300, math.maxinteger, "", "text",
-                {}, json.array(), { 1, 2, "x" }, { a = { b = json.null } }, { { {} } }, "\xff\xfe" }
-            return junk[math.random(#junk)]
-        end
-        for key, inner in pairs(type(value) == "table" and value or {}) do
-            value[key] = mutate(inner)
-        end
-        return value
-    end
-
-    -- Whatever parts of them are replaced, nothing raises errors, and all text reaches on_delta.
-    it("survives events of any shape", function()
-        for _, name in ipairs { "openai", "anthropic", "ollama" } do
-            local provider, events = require("ponder.model." .. name), events_of(name)
-            assert.is_true(#events >= 10, #events)
-            for seed = 1, 400 do
-                local reader = provider.reader(request, function(text, kind, sample)
-                    assert.equal("string", type(text))
-                    assert.truthy(kind == "text" or kind == "reasoning")
-                    assert.equal(1, sample)
-                end)
-                math.randomseed(seed)
-                local event = mutate(json.decode(events[math.random(#events)]))
-                event = type(event) == "table" and event or { value = event }
-                reader:event(event.type or "message", json.encode(event))
-                reader:event(event.type or "message", json.encode(event))
-                assert.equal("table", type(reader:finish().samples))
-                provider.parse(event, request)
-            end
-        end
-    end)
-end)
-
 describe("tool calls in a stream", function()
     local function piece(i, id)
         return { index = i, id = id, ["function"] = { name = "f", arguments = "{}" } }

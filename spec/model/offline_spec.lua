@@ -104,28 +104,6 @@ describe("a replay", function()
         assert.same({ 0, "true\ttrue\n", "and this\n" }, { r.status, r.out, r.err })
     end)
 
-    it("has the recorded results", function()
-        w:begin [[
-            say(log.record("program", "date", function()
-                local pipe = io.popen "echo out"
-                local text = pipe:read "l"
-                pipe:close()
-                return text
-            end), ask "one" ~= nil)
-        ]]
-        assert.equal("out\ttrue\n", w:run().out)
-        local r = w:replay()
-        assert.same({ 0, "out\ttrue\n", "" }, { r.status, r.out, r.err })
-    end)
-
-    it("names the call to a model that is not in its log", function()
-        w:begin "assert(ask(os.getenv 'TRY' or 'one'))"
-        assert.equal(0, w:run().status)
-        local r = w:ponder({ "replay", w.log }, { env = { TRY = "two" } })
-        assert.equal(1, r.status)
-        assert.matches("NOT_IN_REPLAY: the call to openai:m %(two%) is not in the log", r.err)
-    end)
-
     it("is the only one: a new or resumed run may do all this", function()
         w:begin [[
             os.execute "echo program"

@@ -66,12 +66,16 @@ describe("a log", function()
 
     it("has no key of the command line", function()
         w:begin ""
-        local url = w:environment().OPENAI_BASE_URL
-        local words = { "cot", "--log", w.log, "--headers", '{"x-api-key":"' .. SECRET .. '"}',
-            "--base-url=" .. url:gsub("//", "//me:pw@") .. "?token=" .. SECRET, "why" }
-        w:ponder(words)
-        assert.is_nil(w:bytes():find(SECRET, 1, true))
-        assert.is_nil(w:bytes():find("me:pw", 1, true))
+        local url = w:environment().OPENAI_BASE_URL:gsub("//", "//me:pw@")
+        local words = { "cot", "--log", w.log, "--headers", ('{ "x-api-key": "%s", "x-team": '
+            .. '"blue-team-2", "accept": "text/event-stream" }'):format(SECRET), "--base-url="
+            .. url .. "?sig=S1gnature%2F&api-version=1&token=" .. SECRET, "why" }
+        assert.equal(0, w:ponder(words).status)
+        for _, secret in ipairs { SECRET, "me:pw", "blue-team-2", "S1gnature%2F" } do
+            assert.is_nil(w:bytes():find(secret, 1, true), secret)
+        end
+        assert.matches("text/event-stream", w:bytes(), 1, true)
+        assert.matches("api-version=1", w:bytes(), 1, true)
         local result = w:resume()
         assert.same({ 1, "" }, { result.status, result.out })
         assert.equal(("ponder resume: %s: its command line had a key, which a log does not "
@@ -151,24 +155,6 @@ describe("a run without --log", function()
         local sql = "SELECT group_concat(search || name) FROM (SELECT * FROM events ORDER BY id)"
         assert.equal(w:row(sql), (w:row(sql, w:kept()[1])))
         assert.truthy(w:row(sql):find("^1[%w.]+,1[%w.]+"))
-    end)
-
-    it("continues if no log can be created, whatever waits for it", function()
-        w:begin [[
-            say(table.unpack((task.all {
-                function() return log.record("x", 1, function() return 41 end) end,
-                function() return (ask "one") ~= nil end,
-            })))
-            log.event("still", {})
-            say(log.record("y", 1, function() return 42 end), ask("two") ~= nil)
-        ]]
-        w.dir:write("nowhere", "")
-        local result = w:ponder({ "run", w.script }, { env = {
-            XDG_STATE_HOME = w.dir.path .. "/nowhere" } })
-        assert.same({ 0, "41\ttrue\n42\ttrue\n" }, { result.status, result.out })
-        assert.equal("ponder: cannot write the run log in " .. w.dir.path
-            .. "/nowhere/ponder: cannot create this directory: "
-            .. "Not a directory; this run is not logged\n", result.err)
     end)
 
     it("says when too much happened before its first call to be logged", function()
