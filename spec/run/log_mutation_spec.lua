@@ -37,17 +37,19 @@ end
 ]]
 
 local COMMANDS = { { "show" }, { "show", "--json" }, { "show", "--calls" },
-    { "show", "--calls", "--json" }, { "show", "--call", "1" }, { "show", "--tree" },
+    { "show", "--calls", "--json" }, { "show", "--call", "1" },
+    { "show", "--call", "7", "--json" }, { "show", "--tree" },
     { "show", "--events" }, { "show", "--node", "1" }, { "replay" }, { "resume", "--trust" },
     { "fork", "--trust", "--log", "forked.db" }, { "export", "--format", "dot" },
     { "export", "--format", "html" }, { "export", "--format", "json" },
-    { "export", "--format", "mermaid" }, { "export", "--format", "otlp" }, { "log" },
+    { "export", "--format", "mermaid" }, { "export", "--format", "otlp", "--content" }, { "log" },
     { "diff", "whole.db" } }
 
 -- Values that no column has.
 local VALUES = { "NULL", "-1", "0", "9223372036854775807", "-9223372036854775807", "1e308",
     "-1e308", "1e999", "''", "'x'", "'{}'", "'[]'", "'[1,{}]'", "'{\"a\":[]}'", "'null'",
-    "x'ff00'", "3.5", "'" .. ("y"):rep(3000) .. "'" }
+    "'5'", "'\"x\"'", "x'ff00'", "3.5", "zeroblob(70000)", "'" .. ("y"):rep(3000) .. "'",
+    "rowid", "-rowid" }
 
 describe("a log that was changed", function()
     local dir, logs
