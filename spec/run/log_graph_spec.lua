@@ -19,36 +19,21 @@ g:best(c)
 g:finish { reason = "done", answer = "both" }
 ]]
 
-local function run_script()
-    local dir = shell.directory { ["policy.lua"] = SCRIPT,
+it("a graph drawn by a policy is shown, and exported, with its merged nodes", function()
+    local dir <close> = shell.directory { ["policy.lua"] = SCRIPT,
         ["model.lua"] = "return function() return 'fine' end" }
-    local r = dir:ponder { "run", "--log", "run.db", "policy.lua" }
-    assert.equal("", r.err)
-    return dir
-end
-
-describe("a graph drawn by a policy", function()
-    it("is shown with its scores, merged nodes and best path", function()
-        local dir <close> = run_script()
-        local out = shell.ponder { "show", dir.path .. "/run.db", "--tree" }.out
-        assert.matches("sketch, 4 nodes, best 0.75, done", out)
-        assert.matches('0.25 +#2 {"x":1} %[pruned%]', out)
-        assert.matches("0.75%* #4 both %[merged from 3, 2%]", out)
-        assert.matches("> both", out)
-        local node = shell.ponder { "show", dir.path .. "/run.db", "--node", "2" }.out
-        assert.matches("call 1: grade", node)
-    end)
-
-    it("is in the exports", function()
-        local dir <close> = run_script()
-        local out = shell.ponder { "export", dir.path .. "/run.db", "--format", "json" }.out
-        local search = json.decode(out).searches[1]
-        assert.equal("by hand", search.question)
-        assert.equal(4, #search.nodes)
-        assert.same({ "aggregates", "connects" }, { search.edges[1].kind, search.edges[2].kind })
-        local dot = shell.ponder { "export", dir.path .. "/run.db", "--format", "dot" }.out
-        assert.matches("dir=none", dot)
-    end)
+    dir:printed { "run", "--log", "run.db", "policy.lua" }
+    local out = dir:printed { "show", "run.db", "--tree" }
+    assert.matches("sketch, 4 nodes, best 0.75, done", out)
+    assert.matches('0.25 +#2 {"x":1} %[pruned%]', out)
+    assert.matches("0.75%* #4 both %[merged from 3, 2%]", out)
+    assert.matches("> both", out)
+    assert.matches("call 1: grade", dir:printed { "show", "run.db", "--node", "2" })
+    local search = json.decode(dir:printed { "export", "run.db", "--format", "json" }).searches[1]
+    assert.equal("by hand", search.question)
+    assert.equal(4, #search.nodes)
+    assert.same({ "aggregates", "connects" }, { search.edges[1].kind, search.edges[2].kind })
+    assert.matches("dir=none", dir:printed { "export", "run.db", "--format", "dot" })
 end)
 
 describe("without a run log", function()

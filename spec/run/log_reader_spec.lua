@@ -210,42 +210,14 @@ describe("a log that is read", function()
     end)
 end)
 
-describe("a file that is not a log", function()
-    local dir
-    setup(function() dir = shell.directory() end)
-    teardown(function() dir:__close() end)
-
-    local function refused(path)
-        local log, message, code = reader.open(path)
-        assert.is_nil(log)
-        assert.equal(path, message:sub(1, #path))
-        assert.is_nil(message:find("\n"))
-        return code
-    end
-
-    it("is refused with one line", function()
-        dir:write("text.db", ("not a database\n"):rep(200))
-        dir:write("empty.db", "")
-        assert.equal("NOT_A_LOG", refused(dir.path .. "/text.db"))
-        assert.equal("NOT_A_LOG", refused(dir.path .. "/empty.db"))
-        assert.equal("NOT_FOUND", refused(dir.path .. "/none.db"))
-        assert.equal(("not a database\n"):rep(200), dir:read("text.db"))
-        local path = dir.path .. "/newer.db"
-        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
-            version = schema.VERSION + 1 })
-        db:script(schema.SQL)
-        db:close()
-        assert.equal("NEWER", refused(path))
-    end)
-
-    it("is refused if it holds no run", function()
-        local path = dir.path .. "/none-yet.db"
-        local db = store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
-            version = schema.VERSION })
-        db:script(schema.SQL)
-        db:close()
-        assert.equal("NOT_A_LOG", refused(path))
-    end)
+it("a log without a run is not one", function()
+    local dir <close> = shell.directory()
+    local path = dir.path .. "/none-yet.db"
+    assert(store.open(path, { mode = "create", application_id = schema.APPLICATION_ID,
+        version = schema.VERSION, schema = schema.SQL })):close()
+    local log, message, code = reader.open(path)
+    assert.same({ nil, path .. ": holds no run", "NOT_A_LOG" },
+        { log, message, code })
 end)
 
 describe("ponder.core.directory", function()

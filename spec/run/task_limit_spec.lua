@@ -65,19 +65,12 @@ local LATE = { "timed out after 0.02 s", "TIMEOUT" }
 
 describe("what computes past", function()
     for way, f in pairs(WAYS) do
-        it("task.timeout is cancelled: " .. way, function()
-            task.run(function()
-                assert.same({ nil, table.unpack(LATE) }, { task.timeout(0.02, f) })
-            end)
-        end)
-
-        it("the timeout of its run is cancelled: " .. way, function()
-            task.run(function()
-                local r = run.new { budget = { timeout_ms = 20 } }
-                assert.same({ nil, table.unpack(LATE) }, { r:call(f) })
-                assert.equal("failed", r.status)
-            end)
-        end)
+        it("a timeout, or that of its run, is cancelled: " .. way, in_task(function()
+            assert.same({ nil, table.unpack(LATE) }, { task.timeout(0.02, f) })
+            local r = run.new { budget = { timeout_ms = 20 } }
+            assert.same({ nil, table.unpack(LATE) }, { r:call(f) })
+            assert.equal("failed", r.status)
+        end))
     end
 
     it("the timeout of a budget is cancelled", in_task(function()
