@@ -150,7 +150,7 @@ $B/http_minimal: scripts/bench/http_minimal.c
 
 # C modules of the specs, built on demand. nodelete: Lua closes libraries before it has freed all
 # memory through their allocators.
-$B/failing_memory.so $B/failing_disk.so $B/fork.so $B/gc_stress.so: $B/%.so: spec/support/%.c
+$B/failing_memory.so $B/failing_disk.so $B/fork.so $B/gc_stress.so $B/one_guard.so: $B/%.so: spec/support/%.c
 	@mkdir -p $(@D)
 	@$(CC) $(CSTD) $(WARN) $(CFLAGS) -fPIC -shared -Wl,-z,nodelete $(LUA_CFLAGS) -o $@ $<
 

@@ -33,7 +33,7 @@ local ASK = { "--allow-model", "script:m.lua", "--max-calls", "10" }
 
 describe("a confined process", function()
     -- Runs scripts in the process itself, with all of Lua's library.
-    local function confined(code, memory_mb, seconds, before)
+    local function confined(code, memory_mb, seconds, before, environment)
         local script = ([[
             local loop = require "ponder.core.loop"
             loop.wait(0)
@@ -43,8 +43,8 @@ describe("a confined process", function()
             ]]):format(before or "", memory_mb or 4096, seconds or 20) .. code
         -- It may not write to a file, but to a pipe; nor trace itself, as the leak checker does.
         return shell.run(([[export ASAN_OPTIONS=detect_leaks=0
-            { %s --no-log -e %s 2>&1; echo status $?; } | cat >$OUT]]):format(
-            shell.quote(shell.executable), shell.quote(script)))
+            { %s %s --no-log -e %s 2>&1; echo status $?; } | cat >$OUT]]):format(
+            environment or "", shell.quote(shell.executable), shell.quote(script)))
     end
 
     for what, code in pairs { -- none does harm where it is not confined
@@ -65,6 +65,22 @@ describe("a confined process", function()
         end)
     end
 
+    -- Each refuses all files: with both, neither would be missed.
+    it("reaches no file where the kernel has only Landlock, or only seccomp", function()
+        for guard, refusal in pairs { landlock = "Permission denied",
+            seccomp = "Operation not permitted" } do
+            local r = confined([[
+                print((select(2, io.open "/etc/passwd")))
+                print((select(2, require("ponder.core.directory").files "/etc")))
+                print((select(2, io.open("/dev/null", "w"))), missing)]], nil, nil,
+                "local missing = #confine.missing()",
+                ("GUARD=%s LD_PRELOAD='%s %s'"):format(guard, os.getenv "PRELOAD" or "",
+                shell.build "one_guard.so"))
+            assert.equal(("X\nX\nX\t1\nstatus 0\n"):gsub("X", refusal),
+                (r.out:gsub("[^\n]*: ", "")))
+        end
+    end)
+
     it("cannot reach the network", function()
         local r = confined([[
             local m = require("ponder.model").open("openai:m", { api_key = "x", max_retries = 0,
@@ -76,7 +92,7 @@ describe("a confined process", function()
 
     it("leaves its parent no descriptor, and tells it which signal it died of", function()
         local dir <close> = shell.directory()
-        assert.equal("true\nnil\n10\n1\n", shell.ponder({ "-e", [[
+        local r = shell.ponder { "-e", [[
             local confine, path = require "ponder.core.confine", ...
             local function descriptors() -- not by io.popen, whose pipe is one while it starts
                 os.execute("ls /proc/$PPID/fd | wc -l >" .. path)
@@ -99,9 +115,20 @@ describe("a confined process", function()
             print((child:send "x"))
             print(child:why())
             local _ <close> = require("ponder.core.loop").signal "hangup"
-            child = confine.start(string.dump(function() end)) -- which does not inherit that
-            os.execute("kill -HUP " .. io.lines "/proc/thread-self/children"():match "%d+")
-            print(child:why())]], dir.path .. "/count" }).out)
+            child = confine.start(string.dump(function() -- inherits neither that nor our terminal
+                return nil, nil, function()
+                    print "x"
+                    return "done"
+                end
+            end))
+            child:send(("<I8"):pack(64 << 20))
+            print(child:receive(20))
+            pid = io.lines "/proc/thread-self/children"():match "%d+"
+            os.execute(("if [ $(id -u) = 0 ]; then readlink /proc/%s/fd/2; fi"):format(pid))
+            os.execute("kill -HUP " .. pid)
+            print(child:why())]], dir.path .. "/count" }
+        assert.same({ "true\nnil\n10\ndone\n1\n", "" },
+            { r.out:gsub("/dev/null\n", ""), r.err })
     end)
 
     it("cannot run a shell", function()
