@@ -225,7 +225,7 @@ function strategy.subject(name)
     if options.has(strategy.names, name) then
         return strategy.named(name).subject
     end
-    return require(("ponder.think.%s.prompts"):format(name))
+    return require("ponder.think.prompt.subjects")[name]
 end
 
 -- Runs a file that the user named, and checks what it returns.

@@ -13,18 +13,7 @@
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- Status transitions:
----
---- | from       | to         | on       |
---- |------------|------------|----------|
---- | idle       | generating | start    |
---- | generating | evaluating | thoughts |
---- | evaluating | expanding  | scores   |
---- | evaluating | completed  | scores   |
---- | expanding  | generating | next     |
---- | expanding  | completed  | next     |
----
---- Each of them but idle leads to `error`, too. Only functions that the machine calls, such as
+--- `tot.transitions` lists how its status changes. Only functions that the machine calls, such as
 --- `select`, see the status `expanding`.
 ---
 --- A thought that a reply does not score gets 0.5. With `require_scores`, as in strategy.tot, it is

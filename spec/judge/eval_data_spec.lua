@@ -1,13 +1,19 @@
-local data = require "ponder.judge.eval.data"
+local definition = require "ponder.judge.eval.definition"
 local eval = require "ponder.eval"
 local shell = require "shell"
 local text = require "ponder.judge.eval.text"
 
 local dir = shell.directory()
 
+local function items_of(source)
+    local evaluation, message = definition.new({ data = source, policies = {}, score = "exact" },
+        { scores = true, directory = dir.path }, 1)
+    return evaluation and evaluation.items, message
+end
+
 local function read(name, content)
     dir:write(name, content)
-    return data.items(name, dir.path)
+    return items_of(name)
 end
 
 describe("the data of an evaluation", function()
@@ -32,20 +38,20 @@ describe("the data of an evaluation", function()
     end)
 
     it("is a list, or the result of a function", function()
-        assert.same({ { id = "1", question = "x" } }, data.items { { id = 1, question = "x" } })
-        local items = data.items { "x", "y" }
+        assert.same({ { id = "1", question = "x" } }, items_of { { id = 1, question = "x" } })
+        local items = items_of { "x", "y" }
         assert.same({ "x", "y" }, { items[1].question, items[2].question })
         dir:write("more.jsonl", '{"id":1}\n')
-        local loaded = data.items(function(load)
+        local loaded = items_of(function(load)
             local list = assert(load "more.jsonl")
             list[2] = { id = 2 }
             return list
-        end, dir.path)
+        end)
         assert.same({ "1", "2" }, { loaded[1].id, loaded[2].id })
     end)
 
     it("has its own ids, or else ids made from its content", function()
-        local one, two = data.items { { q = 1 } }, data.items { { q = 1 }, { q = 2 } }
+        local one, two = items_of { { q = 1 } }, items_of { { q = 1 }, { q = 2 } }
         assert.equal(one[1].id, two[1].id)
         assert.not_equal(two[1].id, two[2].id)
         assert.truthy(one[1].id:find "^%x+$")
@@ -62,7 +68,7 @@ describe("the data of an evaluation", function()
         { "missing.json", "missing.json: No such file" },
     } do
         it("says: " .. case[2], function()
-            local items, message = data.items(case[1], dir.path)
+            local items, message = items_of(case[1])
             assert.is_nil(items)
             assert.truthy(message:find(case[2], 1, true), message)
         end)

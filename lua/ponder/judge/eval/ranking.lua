@@ -65,7 +65,7 @@ return function(result, opts)
         names[i] = policy.name
     end
     local of, keys = by_item(result)
-    local account, failed, first = accounts.new { on_error = "collect" }, 0, nil
+    local failed, first = 0, nil
     local function compare(a, b, _, _, turn)
         local function judge(key)
             local one, other = of[a][key], of[b][key]
@@ -76,7 +76,7 @@ return function(result, opts)
             if value then
                 return value
             elseif m then
-                return vote.compare(account, m, text.of(one.question or one.id),
+                return vote.compare(m, text.of(one.question or one.id),
                     text.of(one.answer), text.of(other.answer), turn, opts.logprobs)
             end
             return opts.compare(one, other)

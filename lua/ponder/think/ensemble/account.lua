@@ -132,7 +132,6 @@ end
 
 ---@class ponder.ensemble.Account
 ---@field calls integer including failed ones
----@field failed integer
 ---@field errors ponder.ensemble.Failure[]
 ---@field opts table of the ensemble
 ---@field keys table<string, string> by answer, as answers repeat
@@ -141,7 +140,7 @@ Account.__index = Account
 
 ---@param opts table the ensemble's, checked
 function account.new(opts)
-    return setmetatable({ calls = 0, failed = 0, errors = json.array {}, opts = opts, keys = {},
+    return setmetatable({ calls = 0, errors = json.array {}, opts = opts, keys = {},
         budget = budgets.new {} }, Account)
 end
 
@@ -225,7 +224,6 @@ end
 
 ---Records a failure of a call or of reading its reply.
 function Account:fail(sample, message, code, round)
-    self.failed = self.failed + 1
     self.errors[#self.errors + 1] = { sample = sample, message = tostring(message),
         code = tostring(code or "ERROR"), round = round }
 end
@@ -402,7 +400,7 @@ end
 ---Adds the account to a result.
 ---@return table result
 function Account:close(result)
-    result.failed, result.errors, result.spent = self.failed, self.errors, self.budget:account()
+    result.failed, result.errors, result.spent = #self.errors, self.errors, self.budget:account()
     return result
 end
 

@@ -4,6 +4,7 @@ local accounts = require "ponder.think.ensemble.account"
 local budgets = require "ponder.run.task.budget"
 local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
+local options = require "ponder.base.options"
 local task = require "ponder.task"
 
 local SCHEMA = {
@@ -36,21 +37,18 @@ return function(opts, more)
     local by_index, errors, done = {}, json.array {}, 0
     local function judge(item, index)
         local verdict, message, code = ask(opts, item, index)
+        local one = { index = index, verdict = verdict }
         if verdict == nil then
-            message = tostring(message or "the judge returned nothing")
-            code = tostring(code or "BAD_RESULT")
-            errors[#errors + 1] = { sample = index, message = message, code = code }
-        else
-            message, code = nil, nil
+            one.message = tostring(message or "the judge returned nothing")
+            one.code = tostring(code or "BAD_RESULT")
+            errors[#errors + 1] = { sample = index, message = one.message, code = one.code }
         end
         done = done + 1
-        by_index[index] = { index = index, item = item, verdict = verdict, message = message,
-            code = code }
+        by_index[index] = options.merge({ item = item }, one)
         if opts.on_progress then
-            opts.on_progress { done = done, total = #items, failed = #errors, index = index,
-                verdict = verdict, message = message, code = code }
+            opts.on_progress(options.merge({ done = done, total = #items, failed = #errors }, one))
         end
-        if code and opts.on_error == "fail_fast" then
+        if one.code and opts.on_error == "fail_fast" then
             error(STOP, 0)
         end
         return true

@@ -303,7 +303,7 @@ return function(opts, more)
         local m = accounts.model(where .. ": opts.judge", opts.judge, 2)
         local question = accounts.question(accounts.messages(where, opts.prompt, 2))
         function self.compare(a, b, _, _, turn)
-            return vote.compare(account, m, question, a, b, turn, opts.logprobs)
+            return vote.compare(m, question, a, b, turn, opts.logprobs)
         end
     end
     for i = 1, n do
@@ -316,7 +316,7 @@ return function(opts, more)
         end
     end
     local ranking = budgets.within(account.budget, METHODS[opts.method], self, seats(n, opts.seed))
-    if self.comparisons > 0 and account.failed == self.comparisons then
+    if self.comparisons > 0 and #account.errors == self.comparisons then
         return account:give_up("rank", 1, 0, { rounds = self.rounds })
     end
     return account:close { ranking = ranking, winner = ranking[1], best = opts.items[ranking[1]],

@@ -73,7 +73,6 @@ local function read_verdict(reply)
 end
 
 ---Asks a model which of two texts is better.
----@param account ponder.ensemble.Account counts the call
 ---@param a string shown first
 ---@param turn integer how often the pair was asked, this time included; every other one is in this
 ---  order
@@ -81,13 +80,12 @@ end
 ---@return number? verdict 1: the first, 0: the second, 0.5: a tie; nil, message, code
 ---@return string? message
 ---@return string? code
-function vote.compare(account, m, question, a, b, turn, with_logprobs)
+function vote.compare(m, question, a, b, turn, with_logprobs)
     local messages, message, code = render.of_file("ensemble", "compare", { prompt = question,
         first = a, second = b })
     if not messages then
         return nil, message, code
     end
-    account.calls = account.calls + 1
     local reply
     reply, message, code = model_call.ask(m, { messages = messages, sample = (turn + 1) // 2,
         logprobs = with_logprobs and TOP or nil })
