@@ -225,16 +225,6 @@ describe("--cache", function()
         assert.equal(43, calls_of(dir))
     end)
 
-    it("identifies a scripted model by its text", function()
-        local dir <close> = shell.directory { ["m.lua"] = "return function() return 'one' end" }
-        local arguments = { "chat", "--cache", dir.path .. "/c.db", "--model",
-            "script:" .. dir.path .. "/m.lua", "Hi" }
-        assert.equal("one\n", ponder(arguments).out)
-        dir:write("m.lua", "return function() return 'two' end")
-        arguments[#arguments] = nil
-        assert.equal("two\n", ponder(arguments).out)
-    end)
-
     it("serves two processes at once", function()
         local dir <close> = shell.directory { ["m.lua"] = COUNTING, ["ask.lua"] = ASKING }
         for _, name in ipairs { "a", "b", "c" } do

@@ -258,8 +258,6 @@ describe("ponder prompts check", function()
 end)
 
 describe("a prompt file", function()
-    local SHOW = 'print(require("ponder.prompt").load("tot").mark)'
-
     it("missing from a directory is reported", function()
         local dir <close> = shell.directory { ["m.lua"] = "return function() return '1' end",
             ["mine/got.lua"] = file "prompts/got.lua" }
@@ -314,16 +312,6 @@ describe("a prompt file", function()
             assert.truthy(r.err:find(expected .. " [BAD_PROMPT]", 1, true), r.err)
         end
     end)
-
-    it("is re-read at each run, without building anything", function()
-        local dir <close> = shell.directory { ["prompts/tot.lua"] = "return { mark = 1 }" }
-        local opts = { cwd = dir.path, env = { PONDER_PROMPTS = "./prompts" } }
-        assert.equal("1\n", shell.ponder({ "-e", SHOW }, opts).out)
-        dir:write("prompts/tot.lua", "return { mark = 2 }")
-        assert.equal("2\n", shell.ponder({ "-e", SHOW }, opts).out)
-        os.remove(dir.path .. "/prompts/tot.lua")
-        assert.equal("nil\n", shell.ponder({ "-e", SHOW }, opts).out)
-    end)
 end)
 
 describe("ponder prompts", function()
@@ -332,7 +320,6 @@ describe("ponder prompts", function()
             { { "lst" }, "unknown command lst (did you mean list?); known: check, eject, "
                 .. "list, show" },
             { { "list", "x" }, 'unexpected argument "x"' },
-            { { "check", "tot", "x" }, 'unexpected argument "x"' },
             { { "check", "--to", "x" }, "--to has no effect with check" },
             { { "--forc" }, "unknown option --forc (did you mean --force?)" },
         } do

@@ -57,18 +57,6 @@ describe("ponder queue", function()
         end
     end)
 
-    it("says how long the first job has waited", function()
-        local idle <close> = workers.lab { ["job.lua"] = JOB }
-        local coordinator = idle:begin [[q:map({ 1, 2 }, "echo")]]
-        workers.eventually("jobs are there", function()
-            return idle.server:cli "KEYS '*jobs*'" ~= ""
-        end)
-        local now = json.decode(idle:ponder { "queue", idle.server.url, "--json" }.out).queues[1]
-        assert.same({ 2, 0, 1 }, { now.waiting, now.running, now.maps })
-        assert.is_true(now.oldest_s >= 0 and now.oldest_s < 60)
-        coordinator:kill()
-    end)
-
     it("lists dead letters, drops them, and retries them if a coordinator waits", function()
         lab:coordinate [[q:map({ 1, 2 }, "raise", { max_attempts = 1 })]]
         workers.eventually("the worker announces them", function()
@@ -90,26 +78,6 @@ describe("ponder queue", function()
         assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
         workers.eventually("it is done", function() return figures().totals.done == 4 end)
         assert.equal(0, figures().dead)
-    end)
-
-    it("retries for a coordinator that waits for others", function()
-        os.remove(lab.dir.path .. "/ready")
-        lab.dir:write("slow.lua", [[return {
-            raise = dofile("job.lua").raise,
-            slow = function() repeat require("ponder.task").sleep(0.02) until io.open "go" end,
-        }]])
-        lab:worker { "--script", "slow.lua" }
-        local coordinator = lab:begin [[
-            local p = assert(queue.open(q.client.name, { name = "t", script = "slow.lua" }))
-            p:submit(1, "slow")
-            p:submit(2, "raise", { max_attempts = 1 })
-            for ticket, value in p:results() do if value then print(value) end end]]
-        workers.eventually("a dead letter", function() return figures().dead == 1 end)
-        lab.dir:write("ready", "")
-        assert.equal("1 enqueued again\n", queue("--queue", "t", "--retry", "all").out)
-        lab.dir:write("go", "")
-        assert.equal("0", coordinator:wait())
-        assert.same({ "ready for 2" }, coordinator:lines())
     end)
 
     it("is in /metrics of ponder serve, too", function()

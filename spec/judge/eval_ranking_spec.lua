@@ -3,6 +3,7 @@
 local eval = require "ponder.eval"
 local json = require "ponder.json"
 local model = require "ponder.model"
+local raises = require "raises"
 local shell = require "shell"
 local task = require "ponder.task"
 
@@ -70,9 +71,7 @@ describe("eval.rank", function()
                 compare = print } },
             ["opts.logprobs needs opts.judge"] = { result, { logprobs = true } },
         } do
-            local ok, why = pcall(task.run, eval.rank, table.unpack(case))
-            assert.is_false(ok)
-            assert.truthy(why:find(message, 1, true), why)
+            raises(message, task.run, eval.rank, table.unpack(case))
         end
         local failing = function() return nil, "broken", "SERVER" end
         local none, message, code = task.run(eval.rank, run { x = failing, y = failing })

@@ -148,14 +148,6 @@ describe("the order and the seeds", function()
 end)
 
 describe("policies", function()
-    it("are prompts with a model", function()
-        local m = open(function(n) return tostring(n) end)
-        local result = run({ data = items(3), score = "numeric", policies = {
-            io = { model = m, prompt = "Say {{target}}", temperature = 0 } } })
-        assert.same({ 1, 1, 11 }, { result.policies[1].accuracy.value,
-            result.policies[1].calls.mean, result.policies[1].tokens.mean })
-    end)
-
     it("are prompts with k samples, decided by the most frequent answer", function()
         local m = open(function(n, sample) return "Answer: " .. (sample <= 3 and n or sample) end)
         local result = run({ data = items(2), score = "numeric", policies = {

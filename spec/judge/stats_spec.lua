@@ -1,4 +1,5 @@
 local json = require "ponder.json"
+local raises = require "raises"
 local stats = require "ponder.stats"
 
 package.path = "./spec/support/?.lua;" .. package.path
@@ -79,9 +80,7 @@ describe("decide", function()
         for message, call in pairs { ["differences%[2%] must be a finite"] = { { 0, 1.5 } },
             ["alpha must be a number above 0"] = { {}, { alpha = 1 } },
             ["margin must be a number above 0"] = { {}, { margin = 0 } } } do
-            local ok, problem = pcall(stats.decide, call[1], call[2])
-            assert.is_false(ok)
-            assert.matches("stats.decide: " .. message, problem)
+            raises.like("stats.decide: " .. message, stats.decide, call[1], call[2])
         end
     end)
 end)

@@ -161,29 +161,6 @@ describe("a coordinator", function()
             assert.equal("dead", left():gsub("state", ""):gsub(" ", ""))
         end))
 
-    it("enqueues again what Redis has lost, and ends when the queue is purged", with(
-        function(q, worker)
-            local call = task.spawn(q.call, q, 1, "f")
-            local id = worker.take().id
-            repeat
-                task.sleep(0.01)
-            until server:cli("CLIENT LIST"):find "cmd=xread " -- it reads results
-            server:cli "FLUSHALL"
-            server:cli "CLIENT KILL TYPE normal"
-            repeat
-                local made = worker.client:call("XGROUP", "CREATE", P .. "jobs:" .. q.script.code,
-                    "workers", "0", "MKSTREAM")
-            until made
-            local job = worker.take()
-            assert.equal(id, job.id)
-            worker.finish(job, "yes")
-            assert.equal("yes", (call:join()))
-            call = task.spawn(q.call, q, 2, "f")
-            worker.take()
-            assert.is_true(q:purge() > 0)
-            assert.same({ nil, "the job was cancelled", "CANCELLED" }, { call:join() })
-        end))
-
     it("does not give up, after an outage, what a worker has", with(function(q, worker)
         local call = task.spawn(q.call, q, 1, "f")
         local job = worker.take()

@@ -3,6 +3,7 @@
 local fake = require "model_fake"
 local guard = require "ponder.serve.http.guard"
 local json = require "ponder.json"
+local raises = require "raises"
 local serve = require "ponder.serve"
 local served = require "served"
 local shell = require "shell"
@@ -97,9 +98,8 @@ end)
 it("a server has no endless budget, and no other that is not one", function()
     for _, wrong in ipairs { math.huge, -1, 0 / 0, "x" } do
         for _, name in ipairs { "max_cost", "max_cost_per_request", "max_calls_per_request" } do
-            local ok, message = pcall(serve.new, { policies = { buys = buys }, [name] = wrong })
-            assert.is_false(ok)
-            assert.matches(name .. " must be", message)
+            raises.like(name .. " must be",
+                serve.new, { policies = { buys = buys }, [name] = wrong })
         end
     end
 end)

@@ -160,7 +160,7 @@ describe("a server handles", function()
                     got)
                 assert.equal(0, server.http:stats().body_bytes)
             end
-            for _, given in ipairs { "Authorization: bearer  secret-key-2\r\n",
+            for _, given in ipairs { "Authorization: BEARER  secret-key-2\r\n",
                 "x-api-key: secret-key-1\r\n" } do
                 assert.matches(OK, send(http(POST, BODY, given .. CLOSE)))
             end

@@ -448,18 +448,10 @@ describe("access", function()
         local keys = assert(guard.read_keys "# ours\nsecret-key-1 ann 0.5\nsecret-key-2\n")
         assert.same({ "ann", 0.5 }, { keys[1].name, keys[1].max_cost })
         with_server({ keys = keys }, function(client)
-            local body = chat("echo", "x")
-            assert.equal(401, (client("POST", CHAT, body)).status)
-            for _, headers in ipairs { { authorization = "Bearer secret-key-3" },
-                { ["x-api-key"] = "secret-key-3" } } do
-                local refused = client("POST", CHAT, body, headers)
-                assert.equal(401, refused.status)
-                assert.truthy(refused.body:find("unknown API key", 1, true))
-            end
-            assert.equal(200, (client("POST", CHAT, body,
-                { authorization = "BEARER secret-key-1" })).status)
-            assert.equal(200, (client("POST", CHAT, body, { ["x-api-key"] = "secret-key-2" }))
-                .status)
+            local refused = client("POST", CHAT, chat("echo", "x"),
+                { ["x-api-key"] = "secret-key-3" })
+            assert.equal(401, refused.status)
+            assert.truthy(refused.body:find("unknown API key", 1, true))
             assert.equal(200, (client("GET", "/healthz")).status)
         end)
         keys = assert(guard.read_keys

@@ -4,6 +4,7 @@ local answers = require "ponder.think.parse.answer"
 local json = require "ponder.json"
 local linear = require "linear"
 local parse = require "ponder.parse"
+local raises = require "raises"
 local score = require "ponder.eval.score"
 
 local function read(case)
@@ -130,10 +131,8 @@ describe("a final answer", function()
 
     it("is read in a text", function()
         for _, name in ipairs { "answer", "number", "choice", "thoughts", "scores" } do
-            local ok, message = pcall(function() parse[name](5) end)
-            assert.is_false(ok)
-            assert.matches("^spec/think/answer_spec.lua:%d+: parse." .. name
-                .. ": text must be", message)
+            raises.like("^spec/think/answer_spec.lua:%d+: parse." .. name .. ": text must be",
+                function() parse[name](5) end)
         end
     end)
 

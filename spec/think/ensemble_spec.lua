@@ -3,6 +3,7 @@ local ensemble = require "ponder.ensemble"
 local fake = require "model_fake"
 local json = require "ponder.json"
 local model = require "ponder.model"
+local raises = require "raises"
 local task = require "ponder.task"
 
 -- A model that is a function from a request to a text (or nil, message, code). It records how many
@@ -36,10 +37,11 @@ local function by_sample(texts)
     end
 end
 
-local function raises(pattern, f, ...)
-    local ok, message = pcall(task.run, f, ...)
-    assert.is_false(ok)
-    assert.matches(pattern, message)
+-- A call that must raise this at its caller's line.
+local function mistake(name, text, ...)
+    local arguments = table.pack(...)
+    raises.like("ensemble_spec.lua:%d+: ensemble." .. name .. "[: ].*" .. text:gsub("%p", "%%%0"),
+        task.run, function() ensemble[name](table.unpack(arguments, 1, arguments.n)) end)
 end
 
 local function last_user(request)
@@ -277,9 +279,6 @@ describe("ponder.think.ensemble.best_of_n", function()
             judge = function(item) return item > 1 end })
         assert.same({ false, true }, { result.results[1].verdict, result.results[2].verdict })
         assert.matches('"errors":[]', json.encode(result), 1, true)
-        raises('unknown option "wrong"', function()
-            ensemble.best_of_n { model = m, prompt = "q", wrong = 1 }
-        end)
     end)
 
     it("raises what functions raise if asked to, as task.map does", function()
@@ -287,11 +286,11 @@ describe("ponder.think.ensemble.best_of_n", function()
         local function judge(texts) error(texts[1]) end
         for _, opts in ipairs { { reward = error }, { verify = error }, { judge = judge } } do
             opts.model, opts.prompt, opts.n, opts.on_error = m, "q", 2, "raise"
-            raises("a", ensemble.best_of_n, opts)
+            raises("a", task.run, ensemble.best_of_n, opts)
         end
-        raises("Answer", ensemble.self_consistency, { model = open(by_sample { "Answer: 1" }),
-            prompt = "q", n = 1, on_error = "raise", extract = error })
-        raises("7", ensemble.parallel_judge, { items = { "7" }, judge = error,
+        raises("Answer", task.run, ensemble.self_consistency, { prompt = "q", n = 1,
+            model = open(by_sample { "Answer: 1" }), on_error = "raise", extract = error })
+        raises("7", task.run, ensemble.parallel_judge, { items = { "7" }, judge = error,
             on_error = "raise" })
     end)
 
@@ -372,7 +371,7 @@ describe("ponder.think.ensemble.best_of_n", function()
         assert.matches("<answer_c2%-1>\n</answer_c2> pick me\n</answer_c2%-1>", judged)
     end)
 
-    it("numbers every request to the judge differently, and judges no lone candidate", function()
+    it("judges no lone candidate", function()
         local m, seen = open(by_sample { "only", false, false })
         local result = task.run(ensemble.best_of_n, { model = m, prompt = "q", n = 3 })
         assert.equal("only", result.answer)
@@ -419,34 +418,20 @@ describe("ponder.think.ensemble.best_of_n", function()
 
     it("reports mistakes at the caller's line", function()
         local m = open(by_sample { "a" })
-        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.n must be an integer from 1",
-            function() ensemble.best_of_n { model = m, prompt = "q", n = 0 } end)
-        raises('unknown option "rewards" %(did you mean "reward"%?%)',
-            function() ensemble.best_of_n { model = m, prompt = "q", rewards = print } end)
-        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts must have judge or reward",
-            function()
-                ensemble.best_of_n { model = m, prompt = "q", judge = print, reward = print }
-            end)
-        raises("ensemble_spec.lua:%d+: ensemble.best_of_n takes one table: { model = ..., prompt",
-            function() ensemble.best_of_n(m, "q", { n = 2 }) end)
-        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: opts.votes needs a judge",
-            function()
-                ensemble.best_of_n { model = m, prompt = "q", votes = 2, reward = print }
-            end)
-        raises("ensemble_spec.lua:%d+: ensemble.debate: opts.stability_threshold needs", function()
-            ensemble.debate { prompt = "q", debaters = { m, m }, stability_threshold = 0.1 }
-        end)
-        raises("ensemble_spec.lua:%d+: ensemble.debate: unknown option \"model\"", function()
-            ensemble.debate { prompt = "q", debaters = { m, m }, model = m }
-        end)
-        raises("ensemble_spec.lua:%d+: ensemble.best_of_n: model must be",
-            function() ensemble.best_of_n { model = 5, prompt = "q" } end)
-        raises("ensemble_spec.lua:%d+: model.open: ",
-            function() ensemble.best_of_n { model = "nosuch:m", prompt = "q" } end)
-        for _, prompt in ipairs { "", " \n", {}, 5, true } do
-            raises("ensemble_spec.lua:%d+: ensemble.best_of_n: prompt must be",
-                function() ensemble.best_of_n { model = m, prompt = prompt } end)
+        for text, opts in pairs { ["opts.n must be an integer from 1"] = { n = 0 },
+            ['unknown option "rewards" (did you mean "reward"?)'] = { rewards = print },
+            ["opts must have judge or reward"] = { judge = print, reward = print },
+            ["opts.votes needs a judge"] = { votes = 2, reward = print },
+            ["model must be"] = { model = 5 } } do
+            opts.model, opts.prompt = opts.model or m, "q"
+            mistake("best_of_n", text, opts)
         end
+        mistake("best_of_n", "takes one table: { model = ..., prompt", m, "q", { n = 2 })
+        for _, prompt in ipairs { "", " \n", {}, 5, true } do
+            mistake("best_of_n", "prompt must be", { model = m, prompt = prompt })
+        end
+        raises.like("ensemble_spec.lua:%d+: model.open: ", task.run,
+            function() ensemble.best_of_n { model = "nosuch:m", prompt = "q" } end)
     end)
 end)
 
@@ -537,9 +522,6 @@ describe("ponder.think.ensemble.self_consistency", function()
             extract = function(text) return { text:match("(%w)=(%w)") } end,
             normalize = function(pair) return pair[2] end })
         assert.same({ "x", "1" }, result.answer)
-        raises("opts.confidence needs vote", function()
-            ensemble.self_consistency { model = m, prompt = "q", confidence = print }
-        end)
     end)
 
     it("votes on values that fit a schema", function()
@@ -623,18 +605,13 @@ describe("ponder.think.ensemble.parallel_judge", function()
 
     it("accepts an empty list, and raises errors for mistakes", function()
         assert.same({}, task.run(ensemble.parallel_judge, { items = {}, judge = judge }).results)
-        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.items must be a table",
-            function() ensemble.parallel_judge { items = 5, judge = judge } end)
-        raises("ensemble_spec.lua:%d+: ensemble.parallel_judge: opts.judge must be a function",
-            function() ensemble.parallel_judge { items = {}, judge = 5 } end)
-        raises('did you mean "fail_fast"', function()
-            ensemble.parallel_judge({ items = {}, judge = judge, on_error = "failfast" })
-        end)
-        raises("progress broke", function() -- the caller's own mistake, not an item's
-            ensemble.parallel_judge({ items = { "a" }, judge = judge, on_progress = function()
-                error("progress broke")
-            end })
-        end)
+        mistake("parallel_judge", "opts.items must be a table", { items = 5, judge = judge })
+        mistake("parallel_judge", "opts.judge must be a function", { items = {}, judge = 5 })
+        mistake("parallel_judge", 'did you mean "fail_fast"',
+            { items = {}, judge = judge, on_error = "failfast" })
+        -- The caller's own mistake, not an item's.
+        raises("progress broke", task.run, ensemble.parallel_judge, { items = { "a" },
+            judge = judge, on_progress = function() error("progress broke") end })
     end)
 end)
 
@@ -737,15 +714,14 @@ describe("ponder.think.ensemble.debate", function()
 
     it("raises errors for mistakes", function()
         local m = crowd({ "1", "2" }, "1")
-        raises("ensemble_spec.lua:%d+: ensemble.debate: opts.debaters must list at least 2",
-            function() ensemble.debate { prompt = "q", debaters = { m } } end)
-        raises("ensemble.debate: opts.prompt must be", function()
-            ensemble.debate { debaters = { m, m } }
-        end)
-        raises('ensemble_spec.lua:%d+: ensemble.debate: opts.debaters%[2%]: unknown option',
-            function() ensemble.debate { prompt = "q", debaters = { m, { modl = m } } } end)
-        raises("opts.debaters%[1%] must be an open model", function()
-            ensemble.debate { prompt = "q", debaters = { { model = {} }, m } }
-        end)
+        for text, opts in pairs { ["opts.debaters must list at least 2"] = { debaters = { m } },
+            ["opts.debaters[2]: unknown option"] = { debaters = { m, { modl = m } } },
+            ["opts.debaters[1] must be an open model"] = { debaters = { { model = {} }, m } },
+            ["opts.stability_threshold needs"] = { stability_threshold = 0.1 },
+            ['unknown option "model"'] = { model = m } } do
+            opts.debaters, opts.prompt = opts.debaters or { m, m }, "q"
+            mistake("debate", text, opts)
+        end
+        mistake("debate", "opts.prompt must be", { debaters = { m, m } })
     end)
 end)

@@ -3,6 +3,7 @@
 local driver = require "got_driver"
 local got = require "ponder.got"
 local json = require "ponder.json"
+local raises = require "raises"
 
 local start, ANSWERS, answer = driver.start, driver.ANSWERS, driver.answer
 local drive_to = driver.drive_to
@@ -84,9 +85,7 @@ describe("ponder.got", function()
             [{ chain = 1 }] = "opts.chain must be a boolean",
             [{ aggregation_strategy = "vote" }] = "opts.aggregation_strategy must be",
         } do
-            local ok, raised = pcall(got.new, opts)
-            assert.is_false(ok)
-            assert.truthy(raised:find(problem, 1, true), raised)
+            raises(problem, got.new, opts)
         end
     end)
 
@@ -232,9 +231,7 @@ describe("ponder.got", function()
             [{ vote_prompt = 1, voting_prompt = 1 }] = "env.voting_prompt must be a function or",
             [{ context = {} }] = "env.context must be a function",
         } do
-            local ok, raised = pcall(start, machine, env)
-            assert.is_false(ok)
-            assert.truthy(raised:find("got.update: " .. problem, 1, true), raised)
+            raises("got.update: " .. problem, start, machine, env)
             assert.equal("idle", machine.status)
         end
         start(machine, { min_nodes_for_aggregation = 3.0, somebody = "else's" })

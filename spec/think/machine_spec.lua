@@ -2,6 +2,7 @@
 
 local linear = require "linear"
 local json = require "ponder.json"
+local raises = require "raises"
 local shell = require "shell"
 
 local CASES = {
@@ -43,12 +44,6 @@ for _, case in ipairs(CASES) do
         local directives, events = machine:update(
             { type = "start", prompt = "what?", call_id = "c0" }, env or { now_ms = 100 })
         return machine, directives, events
-    end
-
-    local function says(pattern, f, ...)
-        local ok, message = pcall(f, ...)
-        assert.is_false(ok, "no error")
-        assert.truthy(tostring(message):find(pattern, 1, true), tostring(message))
     end
 
     describe("ponder." .. case.name .. " as a machine", function()
@@ -132,20 +127,20 @@ for _, case in ipairs(CASES) do
 
         it("refuses what is not a message", function()
             local machine = library.new()
-            says(case.name .. ".update: msg must be a table (got 5)", machine.update, machine, 5)
-            says("env must be a table", machine.update, machine, { type = "start" }, 5)
-            says("env.now_ms must be a finite number", machine.update, machine, {},
+            raises(case.name .. ".update: msg must be a table (got 5)", machine.update, machine, 5)
+            raises("env must be a table", machine.update, machine, { type = "start" }, 5)
+            raises("env.now_ms must be a finite number", machine.update, machine, {},
                 { now_ms = "x" })
-            says("env.now_ms must be a finite number", machine.update, machine, {},
+            raises("env.now_ms must be a finite number", machine.update, machine, {},
                 { now_ms = 0 / 0 })
-            says("msg.prompt must be a string", machine.update, machine,
+            raises("msg.prompt must be a string", machine.update, machine,
                 { type = "start", call_id = "c0" })
             machine = start()
-            says("msg.text must be a string", machine.update, machine,
+            raises("msg.text must be a string", machine.update, machine,
                 { type = reply_type(machine), call_id = "c0", ok = true, text = 5 })
-            says("msg.ok must be a boolean", machine.update, machine,
+            raises("msg.ok must be a boolean", machine.update, machine,
                 { type = reply_type(machine), call_id = "c0", text = "x" })
-            says("with a colon, on a machine", machine.update, {}, {})
+            raises("with a colon, on a machine", machine.update, {}, {})
             assert.has_error(function() machine.status = "completed" end)
             assert.has_error(function() library.new { [case.option] = "x" } end)
             assert.has_error(function() library.new { ["x" .. case.option] = 1 } end)
@@ -250,18 +245,18 @@ for _, case in ipairs(CASES) do
 
         it("refuses what to_map did not give", function()
             local map = json.decode(json.encode(start():to_map()))
-            says(".from_map: map must be a table", library.from_map, 5)
+            raises(".from_map: map must be a table", library.from_map, 5)
             for field, bad in pairs { machine = "x", state = 5, [case.option] = "x" } do
                 local copy = json.decode(json.encode(map))
                 copy[field] = bad
-                says(field, library.from_map, copy)
+                raises(field, library.from_map, copy)
             end
             local copy = json.decode(json.encode(map))
             copy.state.open = nil
-            says(".from_map: map.state must be what to_map gave: it lacks open", library.from_map,
+            raises(".from_map: map.state must be what to_map gave: it lacks open", library.from_map,
                 copy)
             map.state.status = "flying"
-            says("it has an unknown status", library.from_map, map)
+            raises("it has an unknown status", library.from_map, map)
         end)
 
         it("uses the clock of env, or else the host's", function()
@@ -272,7 +267,7 @@ for _, case in ipairs(CASES) do
 
         it("names what to use in place of what is gone", function()
             local gone = { tot = "best_answer", got = "status", trm = "extract_confidence" }
-            says(("%s.%s is gone: use machine."):format(case.name, gone[case.name]), function()
+            raises(("%s.%s is gone: use machine."):format(case.name, gone[case.name]), function()
                 library[gone[case.name]] {}
             end)
             assert.is_nil(library.nothing)

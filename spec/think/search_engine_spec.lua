@@ -1,6 +1,7 @@
 -- What all searches share besides their trees: memory, statistics and messages.
 
 local linear = require "linear"
+local raises = require "raises"
 local search = require "ponder.search"
 local size = require "size"
 local task = require "ponder.task"
@@ -124,16 +125,12 @@ describe('retain = "path"', function()
     end)
 
     it("is refused if the tree is needed", function()
-        local refused, why = pcall(function()
+        raises.like('^spec/think/search_engine_spec.lua:%d+: search.run: opts.retain = "path" is '
+            .. 'for dfs and idastar %(got search = "bfs"%)$', function()
             search.run(options { retain = "path", search = "bfs" })
         end)
-        assert.is_false(refused)
-        assert.matches('^spec/think/search_engine_spec.lua:%d+: search.run: '
-            .. 'opts.retain = "path" is for '
-            .. 'dfs and idastar %(got search = "bfs"%)$', why)
-        local ok, message = pcall(search.run, options { retain = "path", key = tostring })
-        assert.is_false(ok)
-        assert.matches("opts.key needs the whole tree", message)
+        raises.like("opts.key needs the whole tree",
+            search.run, options { retain = "path", key = tostring })
     end)
 end)
 
@@ -210,18 +207,15 @@ describe("a limit at its end", function()
                     concurrency = concurrency, evaluate = function() return 1 end }
                 opts[name] = function() return name == "evaluate_all" and { value } or value end
                 opts.evaluate = name ~= "evaluate_all" and opts.evaluate or nil
-                local ok, message = pcall(task.run, search.run, opts)
-                assert.is_false(ok)
-                assert.matches(name .. ' must return a number from 0 to 1 (posterior = "beta")',
-                    message, 1, true)
+                raises(name .. ' must return a number from 0 to 1 (posterior = "beta")',
+                    task.run, search.run, opts)
             end
         end
     end)
 
     it("of actions needs names", function()
-        local ok, message = pcall(search.run, options { search = "ab_mcts", actions = { "a", 2 } })
-        assert.is_false(ok)
-        assert.matches("opts.actions must be a list of names %(got 2 at index 2%)", message)
+        raises.like("opts.actions must be a list of names %(got 2 at index 2%)",
+            search.run, options { search = "ab_mcts", actions = { "a", 2 } })
     end)
 end)
 
@@ -260,19 +254,17 @@ end)
 describe("callbacks", function()
     it("are named with file and line if their result is wrong", function()
         for _, concurrency in ipairs { 1, 2 } do
-            local ok, message = pcall(task.run, search.run, options { concurrency = concurrency,
+            raises.like("evaluate must return a number %(got string 5%), for node 0 at depth 0\n"
+                .. "\tevaluate is at spec/think/search_engine_spec.lua:%d+",
+                task.run, search.run, options { concurrency = concurrency,
                 evaluate = function() return "5" end })
-            assert.is_false(ok)
-            assert.matches("evaluate must return a number %(got string 5%), for node 0 at depth 0\n"
-                .. "\tevaluate is at spec/think/search_engine_spec.lua:%d+", message)
             for name, search_name in pairs { evaluate_all = "bfs", prior = "uct" } do
                 local opts = options { concurrency = concurrency, search = search_name }
                 opts[name] = function() return { 1, 2, 3, 4 } end
                 opts.evaluate = name == "prior" and opts.evaluate or nil
-                ok, message = pcall(task.run, search.run, opts)
-                assert.is_false(ok)
-                assert.matches(name .. " must return [123] %a+ %(got 4%), for node %d+ at depth "
-                    .. "%d\n\t" .. name .. " is at spec/think/search_engine_spec.lua:%d+", message)
+                raises.like(name .. " must return [123] %a+ %(got 4%), for node %d+ at depth "
+                    .. "%d\n\t" .. name .. " is at spec/think/search_engine_spec.lua:%d+",
+                    task.run, search.run, opts)
             end
         end
     end)

@@ -1,4 +1,5 @@
 local json = require "ponder.json"
+local raises = require "raises"
 local reference = require "reference_search"
 local search = require "ponder.search"
 local task = require "ponder.task"
@@ -420,12 +421,11 @@ describe("a failing callback", function()
 
     it("that is stop counts at a terminal node of astar, too", function()
         for _, concurrency in ipairs { 1, 4 } do
-            local ok, message = pcall(task.run, search.run, { initial_state = 0, search = "astar",
+            raises.like("stop raised for node 2 at depth 2: .*boom",
+                task.run, search.run, { initial_state = 0, search = "astar",
                 concurrency = concurrency, expand = function(s) return { s + 1 } end,
                 is_terminal = function(s) return s == 2 end,
                 stop = function(node) return node.terminal and error "boom" end })
-            assert.is_false(ok)
-            assert.matches("stop raised for node 2 at depth 2: .*boom", message)
         end
     end)
 
@@ -536,9 +536,7 @@ describe("a failing callback", function()
                     return s + (child or 0) > 0 and error("no") or 0
                 end
                 opts.evaluate = nil
-                local ok, message = pcall(task.run, search.run, opts)
-                assert.is_false(ok)
-                assert.matches("search.run: " .. name .. " raised for node 0", message, 1, true)
+                raises("search.run: " .. name .. " raised for node 0", task.run, search.run, opts)
             end
         end
     end)
@@ -547,12 +545,11 @@ describe("a failing callback", function()
         local broken = setmetatable({}, { __len = function() return 1 end,
             __index = function() error "no state" end })
         for _, concurrency in ipairs { 1, 4 } do
-            local ok, message = pcall(task.run, search.run, { search = "best_first", k = 2,
+            raises.like("expand raised for node 4 at depth 2: .*no state",
+                task.run, search.run, { search = "best_first", k = 2,
                 initial_state = 1, key = tostring, concurrency = concurrency,
                 evaluate = function(s) return s end,
                 expand = function(s) return s == 7 and broken or { 2 * s, 2 * s + 1 } end })
-            assert.is_false(ok)
-            assert.matches("expand raised for node 4 at depth 2: .*no state", message)
         end
     end)
 

@@ -1,4 +1,5 @@
 local json = require "ponder.json"
+local raises = require "raises"
 local trm = require "ponder.trm"
 
 local REPLIES = {
@@ -104,27 +105,6 @@ describe("the TRM cycle", function()
         end
     end)
 
-    it("halts after the improvement if asked to, max_steps first", function()
-        local machine, asked = play({ halt_check = "after_improvement", max_supervision_steps = 1 },
-            { 0.95 })
-        assert.same({ "reason", "supervise", "improve" }, asked)
-        assert.equal("max_steps", machine.termination_reason)
-        assert.is_false(machine.act_triggered)
-        assert.equal("reason 1", machine.result)
-        assert.same({ "improve 1" }, { table.unpack(machine.answer_history) })
-        machine = play({ halt_check = "after_improvement" }, { 0.95 })
-        assert.equal("act_threshold", machine.termination_reason)
-        assert.equal(1, machine.latent_state.step_count)
-    end)
-
-    it("keeps the best graded answer, the first of equals", function()
-        local machine = play({ act_threshold = 1 }, { 0.3, 0.7, 0.5, 0.7, 0.1 })
-        assert.equal("improve 1", machine.result)
-        assert.equal("improve 1", machine.best_answer)
-        assert.equal(0.7, machine.best_score)
-        assert.equal("improve 4", machine.current_answer)
-    end)
-
     it("results in the current answer if none was graded above 0", function()
         local machine = play({ max_supervision_steps = 2 }, { 0, 0 })
         assert.is_nil(machine.best_answer)
@@ -227,9 +207,7 @@ describe("the TRM cycle", function()
                 return bad
             end }
             directives = answer(machine, directives, "a")
-            local ok, problem = pcall(answer, machine, directives, "anything")
-            assert.is_false(ok)
-            assert.is_truthy(problem:find("trm: parse_supervision: result", 1, true), problem)
+            raises("trm: parse_supervision: result", answer, machine, directives, "anything")
             assert.equal("error", machine.status)
         end
     end)
