@@ -1,5 +1,6 @@
 -- Untrusted Lua: prompt files and settings.
 
+local help = require "task_help"
 local pure = require "ponder.base.pure"
 local shell = require "shell"
 
@@ -181,9 +182,7 @@ describe("pure.data", function()
             ["local t = {} t[t] = 1 return t"] = "f.lua: tables are nested too deeply",
             ["return {"] = "^f.lua:1: ",
         } do
-            local ok, message = pcall(pure.data, text, "f.lua")
-            assert.is_false(ok)
-            assert.matches(expected, message)
+            help.raises(expected, pure.data, text, "f.lua")
         end
         local function nested(depth) return ("{"):rep(depth) .. ("}"):rep(depth) end
         assert.is_table(pure.data("return " .. nested(100), "f.lua"))

@@ -7,6 +7,11 @@ local store = require "ponder.core.store"
 
 local IS_ROOT = shell.run("test $(id -u) = 0").status == 0
 
+local dir
+
+before_each(function() dir = shell.directory() end)
+after_each(function() dir:__close() end)
+
 local function mode(path)
     return ("%04o"):format(assert(private.about(path)).mode)
 end
@@ -39,8 +44,7 @@ describe("the state directory", function()
 
     it("and its files are private, whatever the umask", function()
         for _, umask in ipairs { "000", "022", "077", "277" } do
-            local dir <close> = shell.directory()
-            local at = dir.path .. "/x/y"
+            local at = ("%s/%s/y"):format(dir.path, umask)
             assert.equal("true\ttrue", run(at, umask,
                 "print(state.write('a', 'text'), state.write('b', '', true))"))
             assert.same({ "0700", "0700", "0600", "0600" }, { mode(at), mode(at .. "/ponder"),
@@ -50,14 +54,12 @@ describe("the state directory", function()
     end)
 
     it("loses the permissions of others", function()
-        local dir <close> = shell.directory()
         sh("mkdir -m 0755 %s/ponder", dir.path)
         run(dir.path, "022", "state.write('a', '')")
         assert.equal("0700", mode(dir.path .. "/ponder"))
     end)
 
     it("returns no file that others could have written or read", function()
-        local dir <close> = shell.directory()
         run(dir.path, "077", "state.write('a', 'one')")
         local path = dir.path .. "/ponder/a"
         sh("chmod 0640 %s; ln -s a %s/ponder/link; mkfifo %s/ponder/pipe", path, dir.path, dir.path)
@@ -76,21 +78,18 @@ describe("the state directory", function()
         if not IS_ROOT then
             return pending("only root can give a directory away")
         end
-        local dir <close> = shell.directory()
         sh("mkdir %s/ponder; chown 12345 %s/ponder", dir.path, dir.path)
         assert.matches("^nil\t[^\t]*: belongs to another user\tNOT_PRIVATE$",
             run(dir.path, "022", "print(state.write('a', ''))"))
     end)
 
     it("creates a file once", function()
-        local dir <close> = shell.directory()
         assert.equal("true\tEXISTS\tone", run(dir.path, "022",
             "print(state.write('a', 'one', true), select(3, state.write('a', 'two', true)), "
             .. "(state.read 'a'))"))
     end)
 
     it("has only complete files", function()
-        local dir <close> = shell.directory()
         run(dir.path, "022", "state.write('a', 'one') state.write('a', ('x'):rep(1e6))")
         assert.equal(1000000, #dir:read("ponder/a"))
         assert.equal("a\n", shell.run(("ls -A %s/ponder >$OUT"):format(dir.path)).out)
@@ -104,22 +103,20 @@ describe("a database", function()
 
     it("is private, with the files beside it", function()
         for _, umask in ipairs { "000", "022" } do
-            local dir <close> = shell.directory()
-            local r = shell.run(([[umask %s; cd %s; exec %s -e '
+            local r = shell.run(([[umask %s; mkdir %s/$(umask); cd %s/$(umask); exec %s -e '
                 local store = require "ponder.core.store"
                 require("ponder.core.private").make_directory "a/b"
                 local db = store.open("a/b/c.db", { mode = "create",
                     schema = "CREATE TABLE t (x)" })
                 db:begin() db:execute("INSERT INTO t VALUES (1)") db:commit()
                 os.execute("stat -c %%a a a/b a/b/*")' >$OUT 2>$ERR]]):format(umask, dir.path,
-                shell.executable))
+                dir.path, shell.executable))
             assert.equal("", r.err)
             assert.equal("700\n700\n600\n600\n600\n", r.out)
         end
     end)
 
     it("that an earlier version left readable becomes private once it is written", function()
-        local dir <close> = shell.directory()
         local path = dir.path .. "/a.db"
         make(path):close()
         sh("chmod 0644 %s; touch %s-wal; chmod 0666 %s-wal", path, path, path)
@@ -134,14 +131,12 @@ describe("a database", function()
     describe("a file in a directory where others may write", function()
         local REFUSAL = "it is a link, or belongs to another user, in a directory where others may "
             .. "write"
-        local dir, path
+        local path
 
         before_each(function()
-            dir = shell.directory()
             sh("mkdir -m 1777 %s/shared; mkdir -m 0700 %s/own", dir.path, dir.path)
             path = dir.path .. "/shared/a.db"
         end)
-        after_each(function() dir:__close() end)
 
         local function refusal()
             local db, message, code = store.open(path, { mode = "write" })
@@ -189,7 +184,7 @@ end)
 
 describe("a file that ponder writes", function()
     it("is private if it is new, and keeps its mode otherwise", function()
-        local dir <close> = shell.directory { old = "before" }
+        dir:write("old", "before")
         sh("chmod 0644 %s/old", dir.path)
         for name, bits in pairs { new = "0600", old = "0644" } do
             local file = assert(private.open(dir.path .. "/" .. name))
@@ -201,7 +196,7 @@ describe("a file that ponder writes", function()
     end)
 
     it("may be an exported page or copied prompts", function()
-        local dir <close> = shell.directory { ["run.lua"] = "require('ponder.log').event 'x'" }
+        dir:write("run.lua", "require('ponder.log').event 'x'")
         local r = shell.run(([[umask 000; cd %s; P=%s; $P run --log a.db run.lua &&
             $P export --format html --output a.html a.db && $P prompts eject --to p/q cot >$OUT &&
             stat -c '%%a %%n' a.* p p/q p/q/* >$OUT]]):format(dir.path, shell.executable))
@@ -209,7 +204,7 @@ describe("a file that ponder writes", function()
     end)
 
     it("may not be a link where others may write", function()
-        local dir <close> = shell.directory { ["own/victim"] = "before" }
+        dir:write("own/victim", "before")
         sh("mkdir -m 1777 %s/shared; ln -s %s/own/victim %s/shared/a; ln %s/own/victim %s/shared/b",
             dir.path, dir.path, dir.path, dir.path, dir.path)
         for _, name in ipairs { "a", "b" } do

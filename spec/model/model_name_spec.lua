@@ -1,6 +1,7 @@
 -- How names, options, environment and config file determine requests.
 
 local fake = require "model_fake"
+local help = require "task_help"
 local model = require "ponder.model"
 local name = require "ponder.model.name"
 local ollama = require "ponder.model.ollama"
@@ -281,9 +282,7 @@ describe("the config file", function()
         for _, text in ipairs { "os.getenv('HOME')", "io.open('x')", "require 'os'", "print(1)",
             "load('x')", "dofile('x')", "error('x')", "('x'):rep(2)", "_G.x = 1",
             "debug.sethook()", "string.rep('x', 2)" } do
-            local ok, message = pcall(load_config, text .. " return {}")
-            assert.is_false(ok, text)
-            assert.matches("config.lua:1: attempt to ", message)
+            help.raises("config.lua:1: attempt to ", load_config, text .. " return {}")
         end
         assert.equal("xx", ("x"):rep(2))
     end)
@@ -314,9 +313,7 @@ describe("the config file", function()
             ["return { aliases = 5 }"] = "aliases must be a table (got 5)",
             ["\27Lua"] = "binary",
         } do
-            local ok, message = pcall(load_config, text)
-            assert.is_false(ok)
-            assert.truthy(message:find(wanted, 1, true), message)
+            help.raises(wanted:gsub("%p", "%%%0"), load_config, text)
         end
     end)
 
@@ -406,9 +403,7 @@ describe("providers", function()
             ['unknown option "cal"'] = { cal = print },
             ["opts.call must be a function"] = { call = 5 },
         } do
-            local ok, message = pcall(model.register, "mine", definition)
-            assert.is_false(ok)
-            assert.truthy(message:find(wanted, 1, true), message)
+            help.raises(wanted, model.register, "mine", definition)
         end
         assert.has_error(function() model.register("a:b", { call = print }) end)
         local known = " " .. table.concat(model.providers(), " ") .. " "

@@ -136,9 +136,8 @@ describe("the Responses API", function()
     end))
 
     it("is refused where there is none", function()
-        local client = fake.client {}
-        local ok, message = pcall(client.open, "anthropic:claude-haiku-4-5", { api = "responses" })
-        assert.is_false(ok)
-        assert.matches("anthropic has no Responses API", message)
+        assert.error_matches(function()
+            fake.client({}).open("anthropic:claude-haiku-4-5", { api = "responses" })
+        end, "anthropic has no Responses API")
     end)
 end)

@@ -284,12 +284,11 @@ describe("retries", function()
     it("pass on an error in on_delta", function()
         local stream = 'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
         local client = fake.client { { stream = stream } }
-        local ok, message = pcall(fake.run, function()
-            client.open("openai:m"):chat { messages = { { role = "user", content = "Hello" } },
-                on_delta = function() error("mine") end }
-        end)
-        assert.is_false(ok)
-        assert.truthy(message:find("mine", 1, true))
+        assert.error_matches(function()
+            fake.run(function()
+                client.open("openai:m"):complete("?", { on_delta = function() error "mine" end })
+            end)
+        end, "mine")
     end)
 
     it("end when the task is cancelled", function()

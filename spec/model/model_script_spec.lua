@@ -144,14 +144,12 @@ describe("script:FILE", function()
             ["error 'no'"] = ":1: no",
         } do
             local path = play.file(text)
-            local ok, message = pcall(model.open, "script:" .. path)
-            assert.is_false(ok)
-            assert.truthy(message:find("script:" .. path, 1, true), message)
-            assert.truthy(message:find(problem, 1, true), message)
+            local function open_it() model.open("script:" .. path) end
+            assert.error_matches(open_it, "script:" .. path, 1, true)
+            assert.error_matches(open_it, problem)
         end
-        local ok, message = pcall(model.open, "script:no/such/file.lua")
-        assert.is_false(ok)
-        assert.truthy(message:find("no/such/file.lua", 1, true), message)
+        assert.error_matches(function() model.open "script:no/such/file.lua" end,
+            "no/such/file.lua")
     end)
 end)
 

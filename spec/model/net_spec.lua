@@ -3,6 +3,7 @@
 
 local calls = require "calls"
 local net = require "ponder.core.net"
+local raises = require("task_help").raises
 local server = require "server"
 local shell = require "shell"
 
@@ -486,12 +487,6 @@ describe("ponder.core.net", function()
     end)
 
     describe("wrong arguments", function()
-        local function raises(text, f, ...)
-            local ok, message = pcall(f, ...)
-            assert.is_false(ok)
-            assert.matches(text, message)
-        end
-
         it("raise errors that say what was expected", function()
             raises("table expected, got number", net.open, 5)
             raises("no integer representation", net.open, { max_total = 1.5 })

@@ -1,6 +1,7 @@
 -- What a call costs, and where prices come from.
 
 local fake = require "model_fake"
+local help = require "task_help"
 local price = require "ponder.model.price"
 local shell = require "shell"
 local store = require "ponder.core.store"
@@ -273,11 +274,9 @@ describe("a file of prices", function()
     it("that is wrong in config.lua is found there", function()
         local text = "return {\n prices = {\n ['a:b'] = { input = 1 } } }\n"
         local dir <close> = shell.directory { ["ponder/config.lua"] = text }
-        local ok, message = pcall(price.load, function(variable)
+        help.raises('config.lua:3: the price of "a:b": ', price.load, function(variable)
             return variable == "XDG_CONFIG_HOME" and dir.path or nil
         end, load(text)())
-        assert.is_false(ok)
-        assert.truthy(message:find('config.lua:3: the price of "a:b": ', 1, true), message)
     end)
 
     it("is read when a model is opened", function()
@@ -285,8 +284,6 @@ describe("a file of prices", function()
         local client = fake.client({}, { env = function(variable)
             return variable == "OPENAI_API_KEY" and "sk-1234567890" or env(variable)
         end })
-        local ok, message = pcall(client.open, "openai:gpt-4o")
-        assert.is_false(ok)
-        assert.truthy(message:find("prices.lua: must be a table of prices", 1, true), message)
+        help.raises("prices.lua: must be a table of prices", client.open, "openai:gpt-4o")
     end)
 end)

@@ -18,48 +18,56 @@ local function run_killed(code)
         shell.quote(code .. "\nos.execute 'kill -9 $PPID'")))
 end
 
+local dir, path -- of a file in it
+
+before_each(function()
+    dir = shell.directory()
+    path = dir.path .. "/a.db"
+end)
+after_each(function() dir:__close() end)
+
 local function options(mode, more)
     return merge({ mode = mode, application_id = ID, version = 1 }, more)
 end
 
-local function make(path, more)
+local function make(at, more)
     local opts = merge(options("create", { schema = SCHEMA }), more)
-    assert(assert(store.open(path, opts)):close())
+    assert(assert(store.open(at, opts)):close())
 end
 
 --- The files of the directory: names, sizes and hashes.
-local function state_of(dir)
+local function state()
     return shell.run("cd " .. dir.path .. " && ls -lAR --time-style=full-iso >$OUT && "
         .. "sha256sum * >>$OUT 2>/dev/null; true").out
 end
 
 --- Checks that the file is refused, in each mode, with this code and message, and unchanged.
-local function refused(dir, name, code, message, modes, opts)
-    local path, before = dir.path .. "/" .. name, state_of(dir)
+local function refused(name, code, message, modes, opts)
+    local at, before = dir.path .. "/" .. name, state()
     for _, mode in ipairs(modes or { "read", "write" }) do
-        local db, got, got_code = store.open(path, options(mode, opts))
+        local db, got, got_code = store.open(at, options(mode, opts))
         assert.is_nil(db, mode)
-        assert.same({ path .. ": " .. message, code }, { got, got_code }, mode)
-        assert.equal(before, state_of(dir), mode)
+        assert.same({ at .. ": " .. message, code }, { got, got_code }, mode)
+        assert.equal(before, state(), mode)
     end
 end
 
 describe("a file is refused", function()
     it("if it does not exist, or must not exist and does", function()
-        local dir <close> = shell.directory { ["a.db"] = "mine" }
-        refused(dir, "none.db", "NOT_FOUND", "no such file or directory")
-        refused(dir, "none/a.db", "NOT_FOUND", "no such file or directory", { "create" })
-        refused(dir, "a.db", "EXISTS", "file already exists", { "create" })
-        refused(dir, "a.db/b.db", "IO", "cannot be created: Not a directory", { "create" })
-        refused(dir, "a.db/b.db", "IO", "cannot be read: Not a directory")
+        dir:write("a.db", "mine")
+        refused("none.db", "NOT_FOUND", "no such file or directory")
+        refused("none/a.db", "NOT_FOUND", "no such file or directory", { "create" })
+        refused("a.db", "EXISTS", "file already exists", { "create" })
+        refused("a.db/b.db", "IO", "cannot be created: Not a directory", { "create" })
+        refused("a.db/b.db", "IO", "cannot be read: Not a directory")
     end)
 
     it("if it is not a regular file", function()
-        local dir <close> = shell.directory {
-            empty = "", text = "SQL", long = ("no database\n"):rep(1000), ["f/a"] = "",
-            close = "SQLite format 2\0" .. ("\0"):rep(5000),
-        }
-        refused(dir, "empty", "NOT_A_LOG", "not a run log: it is empty")
+        for name, text in pairs { empty = "", text = "SQL", long = ("no database\n"):rep(1000),
+            ["f/a"] = "", close = "SQLite format 2\0" .. ("\0"):rep(5000) } do
+            dir:write(name, text)
+        end
+        refused("empty", "NOT_A_LOG", "not a run log: it is empty")
         for _, mode in ipairs { "read", "write" } do -- nothing is in it yet
             local db <close> = assert(store.open(dir.path .. "/empty", options(mode,
                 { schema = "CREATE TABLE t (v)" })))
@@ -67,35 +75,32 @@ describe("a file is refused", function()
             assert.equal(mode == "read" and "" or ID, mode == "read" and dir:read "empty"
                 or db:row "PRAGMA application_id")
         end
-        refused(dir, "text", "NOT_A_LOG", "not a run log")
-        refused(dir, "long", "NOT_A_LOG", "not a run log")
-        refused(dir, "close", "NOT_A_LOG", "not a run log")
-        refused(dir, "f", "NOT_A_LOG", "is a directory")
+        refused("text", "NOT_A_LOG", "not a run log")
+        refused("long", "NOT_A_LOG", "not a run log")
+        refused("close", "NOT_A_LOG", "not a run log")
+        refused("f", "NOT_A_LOG", "is a directory")
         shell.run("mkfifo " .. dir.path .. "/f/pipe")
-        refused(dir, "f/pipe", "NOT_A_LOG", "is not a regular file")
+        refused("f/pipe", "NOT_A_LOG", "is not a regular file")
     end)
 
     it("if it is a database of something else, or of a later version", function()
-        local dir <close> = shell.directory()
         make(dir.path .. "/other.db", { application_id = 7 })
         make(dir.path .. "/newer.db", { version = 2 })
-        refused(dir, "other.db", "NOT_A_LOG", "not a run log, but another SQLite database")
-        refused(dir, "other.db", "NOT_A_LOG", "not a cache, but another SQLite database", nil,
+        refused("other.db", "NOT_A_LOG", "not a run log, but another SQLite database")
+        refused("other.db", "NOT_A_LOG", "not a cache, but another SQLite database", nil,
             { kind = "cache" })
-        refused(dir, "newer.db", "NEWER",
+        refused("newer.db", "NEWER",
             "written by a newer ponder (its format is 2, this one reads 1)")
         assert(store.open(dir.path .. "/newer.db", options("write", { version = 3 }))):close()
         assert(store.open(dir.path .. "/newer.db")):close()
     end)
 
     it("if it is newer by what is in its WAL", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         run_killed(([[
             local store = require "ponder.core.store"
             local db = assert(store.open(%q, { mode = "create", application_id = %d }))
             db:execute "PRAGMA user_version = 9"]]):format(path, ID))
-        assert.is_truthy(state_of(dir):find "a.db%-wal")
+        assert.is_truthy(state():find "a.db%-wal")
         local file, wal = dir:read "a.db", dir:read "a.db-wal"
         for _, mode in ipairs { "read", "write" } do
             local db, message, code = store.open(path, options(mode))
@@ -106,7 +111,6 @@ describe("a file is refused", function()
     end)
 
     it("if it is truncated anywhere", function()
-        local dir <close> = shell.directory()
         make(dir.path .. "/whole.db")
         local whole = dir:read "whole.db"
         assert.is_true(#whole > 20000)
@@ -119,7 +123,6 @@ describe("a file is refused", function()
     end)
 
     it("if its content is invalid", function()
-        local dir <close> = shell.directory()
         make(dir.path .. "/whole.db")
         local whole = dir:read "whole.db"
         math.randomseed(6)
@@ -151,8 +154,7 @@ describe("a file is refused", function()
 
     it("if it is damaged within; a large one when the damage is read", function()
         for _, large in ipairs { false, true } do
-            local dir <close> = shell.directory()
-            local path = dir.path .. "/a.db"
+            os.remove(path)
             make(path)
             if large then
                 local db <close> = assert(store.open(path, options "write"))
@@ -184,7 +186,7 @@ describe("a file is refused", function()
 
     it("if it may not be read or written", function()
         -- Root may do everything, so this runs as nobody.
-        local dir <close> = shell.directory { ["in/keep"] = "" }
+        dir:write("in/keep", "")
         make(dir.path .. "/in/a.db")
         local r = shell.run(([[
             exec >$OUT 2>$ERR
@@ -215,8 +217,6 @@ end)
 
 describe("a writer", function()
     it("is the only one", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         local db = assert(store.open(path, options("create", { schema = SCHEMA })))
         assert.same({ nil, path .. ": this process is already writing it", "LOCKED" },
             { store.open(path, options "write") })
@@ -233,8 +233,6 @@ describe("a writer", function()
     end)
 
     it("does not lose SQLite's own locks to a reader in the same process", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         local db <close> = assert(store.open(path, options("create", { schema = SCHEMA })))
         db:row "SELECT 1 FROM t"
         local inode = shell.run("stat -c %i " .. path .. " >$OUT").out:match "%d+"
@@ -260,8 +258,6 @@ describe("a writer", function()
     end)
 
     it("ends with its process", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         for i = 1, 5 do
             run_killed(([[
                 local store = require "ponder.core.store"
@@ -284,8 +280,6 @@ describe("a writer", function()
     end)
 
     it("shares the file with others if it asks for no lock", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         make(path, { schema = "CREATE TABLE t (v INTEGER PRIMARY KEY)" })
         local r = shell.run(([[
             cd %s
@@ -315,8 +309,6 @@ describe("a writer", function()
     end)
 
     it("waits for another program's lock, but not forever", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         make(path)
         local db <close> = assert(store.open(path, options("write", { lock = false })))
         local other <close> = assert(store.open(path, options("write", { lock = false })))
@@ -327,8 +319,6 @@ describe("a writer", function()
     end)
 
     it("says that somebody reads a file that is not in WAL mode", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a.db"
         make(path)
         local reader <close> = assert(store.open(path, options "read"))
         assert(reader:begin())
@@ -342,7 +332,6 @@ end)
 
 describe("a path", function()
     it("is taken literally", function()
-        local dir <close> = shell.directory()
         for _, name in ipairs { "file:a?mode=memory", ":memory:", "a b%20#?&", "\u{e9}", "-x" } do
             local r = dir:ponder { "-e", ([[
                 local store = require "ponder.core.store"
@@ -357,7 +346,7 @@ describe("a path", function()
     end)
 
     it("may be a link to the file", function()
-        local dir <close> = shell.directory { ["f/x"] = "" }
+        dir:write("f/x", "")
         make(dir.path .. "/f/a.db")
         shell.run("cd " .. dir.path .. " && ln -s f/a.db link.db && ln -s none.db dangling.db")
         local db <close> = assert(store.open(dir.path .. "/link.db", options "write"))
@@ -370,13 +359,12 @@ describe("a path", function()
     end)
 
     it("may need directories to be created", function()
-        local dir <close> = shell.directory()
-        local path = dir.path .. "/a//b/c/d.db"
+        local deep = dir.path .. "/a//b/c/d.db"
         assert(private.make_directory(dir.path .. "/a//b/c"))
-        make(path)
+        make(deep)
         assert.equal("drwx------", shell.run("stat -c %A " .. dir.path .. "/a/b >$OUT").out
             :match "%S+")
-        assert(store.open(path)):close()
+        assert(store.open(deep)):close()
     end)
 end)
 
