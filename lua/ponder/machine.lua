@@ -277,10 +277,6 @@ local function make_metatable(class)
     }
 end
 
-local function wrap(class, run)
-    return setmetatable({ _run = run }, class.metatable)
-end
-
 --- Methods get the run instead of the handle.
 local function as_method(class, name, f)
     return function(handle, ...)
@@ -336,7 +332,7 @@ local function clone(run)
     check_between_updates(run, "clone")
     local copy = new_run(run.class, run.options)
     load(copy, save(run))
-    return wrap(run.class, copy)
+    return copy:handle()
 end
 
 local function to_map(run)
@@ -389,7 +385,7 @@ local function from_map(class, map, opts)
         error(("%s: map.state must be what to_map gave: %s"):format(where,
             tostring(problem):gsub("^[^:]*:%d+: ", "")), 3)
     end
-    return wrap(class, run)
+    return run:handle()
 end
 
 -- The defaults, overwritten by what a class has; names of fields become getters.
@@ -452,7 +448,7 @@ function machine.class(class)
     return { -- scripts/reference describes these
         ---An idle machine.
         new = function(opts)
-            local made = wrap(class, new_run(class, check_opts(class, class.name .. ".new", opts)))
+            local made = new_run(class, check_opts(class, class.name .. ".new", opts)):handle()
             return made
         end,
         ---The machine that `to_map` saved, in any state.

@@ -13,7 +13,18 @@
 --- | llm_result{call_id, ok, text, usage}  | the same, by what the call was for                |
 --- | a reply that cannot be read           | call_llm_stream{call_id, context}: a repair       |
 ---
---- `tot.transitions` lists how its status changes. Only functions that the machine calls, such as
+--- Status transitions:
+---
+--- | from       | to         | on       |
+--- |------------|------------|----------|
+--- | idle       | generating | start    |
+--- | generating | evaluating | thoughts |
+--- | evaluating | expanding  | scores   |
+--- | evaluating | completed  | scores   |
+--- | expanding  | generating | next     |
+--- | expanding  | completed  | next     |
+---
+--- Each of them but idle leads to `error`, too. Only functions that the machine calls, such as
 --- `select`, see the status `expanding`.
 ---
 --- A thought that a reply does not score gets 0.5. With `require_scores`, as in strategy.tot, it is
@@ -85,7 +96,7 @@ end
 local function stop_reason(run, turn)
     local halt = run.options.halt
     if halt then
-        local reason = halt(views.view(run, turn.now))
+        local reason = halt(run:handle())
         if reason ~= nil and reason ~= false and (type(reason) ~= "string" or reason == "") then
             error(("tot: halt must return a reason or nil (got %s)")
                 :format(options.show(reason)), 0)
@@ -96,9 +107,9 @@ local function stop_reason(run, turn)
 end
 
 -- Selects the nodes of the next round.
-local function select_nodes(run, turn)
+local function select_nodes(run)
     local select = run.open_count > 0 and run.options.select
-    local ids = select and select(views.view(run, turn.now)) or nil
+    local ids = select and select(run:handle()) or nil
     if ids == nil then
         return tree.take(run)
     elseif type(ids) ~= "table" then
@@ -125,7 +136,7 @@ local function finish_round(run, turn, call)
         round_size = #run.slots,
     }, { call_id = call.id, node_id = "n" .. run.slots[call.subject].node })
     local reason = stop_reason(run, turn)
-    local nodes = not reason and select_nodes(run, turn) or {}
+    local nodes = not reason and select_nodes(run) or {}
     if not nodes[1] then
         return run:complete(turn, reason or "max_depth", call.id)
     end

@@ -16,7 +16,16 @@
 --- |                                             | the text has no grade                          |
 --- | improvement_result{call_id, ok, text, usage} | reason{...}, or none at the end               |
 ---
---- `trm.transitions` lists how its status changes; one call is open while the machine is busy.
+--- Status transitions, besides those to `error`; one call is open while the machine is busy:
+---
+--- | from        | to          | on          |
+--- |-------------|-------------|-------------|
+--- | idle        | reasoning   | start       |
+--- | reasoning   | supervising | reasoning   |
+--- | supervising | improving   | supervision |
+--- | supervising | completed   | supervision |
+--- | improving   | reasoning   | improvement |
+--- | improving   | completed   | improvement |
 ---
 --- `halt_check` says when in a step the machine decides whether to halt:
 ---

@@ -35,6 +35,11 @@ function Run.new(class, opts)
         status = "idle", open = {}, call_count = 0, usage = {}, streams = {} }, Run)
 end
 
+---What users hold: a read-only view of the run.
+function Run:handle()
+    return setmetatable({ _run = self }, self.class.metatable)
+end
+
 -------------------------------------------------------------------------------
 -- Calls: the first has the id that `start` was given, the others "c1", "c2"...
 

@@ -61,60 +61,23 @@ local function nodes_of(run, list)
     return nodes
 end
 
-local function node_sequence(run)
-    return sequence.new(function() return #run.texts end,
-        function(i) return views.node(run, i) end)
-end
-
-local function frontier(run)
-    return ids_of(tree.frontier(run))
-end
-
 local function recent_best_scores(run)
     return array(tree.recent(run))
 end
 
 -------------------------------------------------------------------------------
--- The view that halt and select get
+-- Fields
 
----@class TotView
+---@class TotView: ponder.Machine the machine, as halt and select get it
 ---@field nodes TotNode[] built when they are read
 ---@field frontier string[] ids, next first
 ---@field scores table<string, number> by node id
----@field status string
 ---@field node_count integer
 ---@field frontier_size integer
 ---@field depth_reached integer
 ---@field best_score number? of all thoughts
 ---@field recent_best_scores number[]
----@field elapsed_ms number since the start
-
-local view_fields = {
-    nodes = node_sequence,
-    frontier = frontier,
-    scores = function(run)
-        return setmetatable({}, { __index = function(_, id)
-            return run.scores[views.index(run, id)] or nil
-        end })
-    end,
-    status = function(run) return run.status end,
-    node_count = function(run) return #run.texts end,
-    frontier_size = function(run) return run.open_count end,
-    depth_reached = function(run) return run.depth_reached end,
-    best_score = function(run) return run.best_score end,
-    recent_best_scores = recent_best_scores,
-    elapsed_ms = function(run, now) return run:elapsed(now) end,
-}
-
----@return TotView
-function views.view(run, now)
-    return setmetatable({}, { __index = function(_, name)
-        return view_fields[name] and view_fields[name](run, now)
-    end })
-end
-
--------------------------------------------------------------------------------
--- Fields
+---@field elapsed_ms number since the start, during an update
 
 ---"t1", "t2"..., each made once.
 views.thought_ids = setmetatable({}, { __index = function(ids, i)
@@ -228,14 +191,27 @@ views.fields = {
         local slot = current_slot(run)
         return slot and "n" .. slot.node
     end,
-    nodes = node_sequence,
+    nodes = function(run)
+        return sequence.new(function() return #run.texts end,
+            function(i) return views.node(run, i) end)
+    end,
     pending_thoughts = function(run)
         local slot = run.status ~= "completed" and current_slot(run)
         return views.numbered(slot and slot.texts or {})
     end,
     pending_scores = pending_scores,
     round = round,
-    frontier = frontier,
+    frontier = function(run) return ids_of(tree.frontier(run)) end,
+    scores = function(run)
+        return setmetatable({}, { __index = function(_, id)
+            return run.scores[views.index(run, id)] or nil
+        end })
+    end,
+    node_count = function(run) return #run.texts end,
+    frontier_size = "open_count",
+    depth_reached = "depth_reached",
+    best_score = "best_score",
+    elapsed_ms = function(run) return run.turn and run:elapsed(run.turn.now) end,
     solution_path = function(run)
         local best = run.status == "completed" and best_of(run)
         return ids_of(best and tree.path(run, best) or {})
