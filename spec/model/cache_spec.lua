@@ -404,7 +404,8 @@ describe("two caches of one file", function()
         local own = flights.holder()
         local here = own:match "%S+$"
         for _, holder in ipairs { "1 0 x 1 " .. here, "4194305 5 x 1 " .. here, "nonsense",
-            own:gsub("^(%d+) %d+", "%1 5"), "7 7 x 1 elsewhere" } do
+            own:gsub("^(%d+) %d+", "%1 5"), own:gsub("^(%d+ %d+) %S+", "%1 -"),
+            "7 7 x 1 elsewhere" } do
             with_cache(nil, function(m, sent, path)
                 local db <close> = assert(store.open(path, { mode = "write", lock = false }))
                 ask(m)
