@@ -99,6 +99,8 @@ describe("an isolated program", function()
         end
         assert.equal("0\t0\n\tnil\n", run [[run { shell = true, command =
             "echo x >/dev/null && head -c 1 /dev/null | wc -c" }]])
+        assert.equal("1\t0\n\tnil\n", run [[run { command = { "grep", "-vcE",
+            "^[^ ]+ / | ro,nosuid,(nodev|noexec)", "/proc/self/mounts" } }]]) -- / is ours in memory
     end)
 
     it_isolates("gets no descriptor and no key that ponder was started with", function()
