@@ -13,10 +13,10 @@
 #include "core/search_uct.h"
 
 const char *const core_callback_names[] = {
-    "expand",   "evaluate",     "is_terminal", "simulate",  "cost",       "key",
-    "stop",     "evaluate_all", "prior",       "spent",     "own",        "reflect",
-    "expanded", "scored",       "pruned",      "refuse",    "add_fields", "order",
-    "made",     "children",     "turn",        "end_round", "select",     "back_up"};
+    "expand",       "evaluate", "is_terminal", "simulate",     "cost",    "key",      "stop",
+    "evaluate_all", "prior",    "spent",       "own",          "reflect", "expanded", "scored",
+    "pruned",       "refuse",   "add_fields",  "order",        "made",    "children", "turn",
+    "end_round",    "select",   "back_up",     "refuse_ticket"};
 
 Core *core_check(lua_State *L)
 {

@@ -48,8 +48,9 @@ typedef enum Callback {
     CALL_CHILDREN,
     CALL_TURN,
     CALL_END_ROUND, /* (): before the back-up, which may free nodes */
-    CALL_SELECT,    /* () -> list of tickets, whether max_iterations left none of them */
-    CALL_BACK_UP,   /* (tickets) -> ids that are pruned, or nil */
+    CALL_SELECT,    /* (round, tickets so far) -> list, whether max_iterations left none of it */
+    CALL_BACK_UP,   /* (list, tickets so far) -> ids that are pruned, or nil */
+    CALL_REFUSE_TICKET, /* (i, what is wrong, value): raises */
     CALL_NONE
 } Callback;
 

@@ -46,33 +46,70 @@ static void call_policy(lua_State *L, Callback callback, int arguments, int resu
 
 /* ---- rounds ---- */
 
-/* Adds the tickets of the policy's list, which lua/ponder/think/search/policy.lua has checked. */
+/* Raises an error about ticket i of the policy's list and the value on top of the stack. */
+static void refuse_ticket(lua_State *L, lua_Integer i, const char *what)
+{
+    lua_pushinteger(L, i);
+    lua_pushstring(L, what);
+    lua_rotate(L, -3, 2);
+    call_policy(L, CALL_REFUSE_TICKET, 3, 0);
+}
+
+/* Adds ticket i of the list at `list`, whose table gets the number `first` + i - 1. */
+static bool add_ticket(lua_State *L, Core *core, int list, lua_Integer i, lua_Integer first)
+{
+    Search *s = &core->search;
+    lua_settop(L, list);
+    if (lua_rawgeti(L, list, i) != LUA_TTABLE)
+        refuse_ticket(L, i, "expected a table with a node (got %s)");
+    int ticket = lua_gettop(L), is_integer;
+    lua_getfield(L, ticket, "number");
+    lua_Integer before = lua_tointegerx(L, -1, &is_integer) - first + 1;
+    if (is_integer && before >= 1 && before < i) {
+        lua_rawgeti(L, list, before);
+        lua_pushinteger(L, before);
+        if (lua_rawequal(L, -2, ticket))
+            refuse_ticket(L, i, "the same table as ticket %s");
+    }
+    lua_getfield(L, ticket, "node");
+    lua_Integer id = lua_isinteger(L, -1) ? lua_tointeger(L, -1) : -1;
+    if (id < 0 || id >= s->count)
+        refuse_ticket(L, i, "no node %s");
+    lua_getfield(L, ticket, "k");
+    lua_Integer k = lua_isnil(L, -1)       ? s->options.k
+                    : lua_isinteger(L, -1) ? lua_tointeger(L, -1)
+                                           : 0;
+    if (k < 1)
+        refuse_ticket(L, i, "k must be an integer >= 1 (got %s)");
+    lua_pushinteger(L, first + i - 1);
+    lua_setfield(L, ticket, "number");
+    SearchTicket *t = search_select(s, (uint32_t)id);
+    if (t == NULL)
+        return false;
+    LuaNode *node = node_of(s, (uint32_t)id);
+    t->k = k < SEARCH_ALL ? (uint32_t)k : SEARCH_ALL;
+    t->expands = is_expandable(core, (uint32_t)id);
+    t->expansions = node->expansions + node->pending;
+    node->pending += t->expands;
+    s->selected++;
+    return true;
+}
+
+/* Adds the tickets of the policy's list. */
 SearchStatus core_select_in_lua(lua_State *L, Core *core)
 {
     Search *s = &core->search;
     int list = lua_gettop(L) + 1;
-    call_policy(L, CALL_SELECT, 0, 2);
+    lua_Integer first = (lua_Integer)s->iterations;
+    lua_pushinteger(L, (lua_Integer)s->rounds - 1);
+    lua_pushinteger(L, first);
+    call_policy(L, CALL_SELECT, 2, 2);
     bool is_limit = lua_toboolean(L, -1);
     lua_Integer count = (lua_Integer)lua_rawlen(L, list);
     SearchStatus status = search_next_round(s);
-    for (lua_Integer i = 1; i <= count; i++) {
-        lua_settop(L, list);
-        lua_rawgeti(L, list, i);
-        lua_getfield(L, -1, "k");
-        lua_getfield(L, -2, "node");
-        lua_Integer k = luaL_optinteger(L, -2, s->options.k), id = luaL_checkinteger(L, -1);
-        if (id < 0 || id >= s->count)
-            return luaL_error(L, "search.run: no node %I", (LUAI_UACINT)id);
-        SearchTicket *t = search_select(s, (uint32_t)id);
-        if (t == NULL)
+    for (lua_Integer i = 1; i <= count; i++)
+        if (!add_ticket(L, core, list, i, first))
             return SEARCH_NO_MEMORY;
-        LuaNode *node = node_of(s, (uint32_t)id);
-        t->k = k < SEARCH_ALL ? (uint32_t)k : SEARCH_ALL;
-        t->expands = is_expandable(core, (uint32_t)id);
-        t->expansions = node->expansions + node->pending;
-        node->pending += t->expands;
-        s->selected++;
-    }
     lua_settop(L, list);
     lua_setiuservalue(L, 1, CORE_TICKETS);
     return is_limit ? SEARCH_LIMIT : count > 0 ? SEARCH_OK : status;
@@ -158,8 +195,11 @@ void core_back_up_in_lua(lua_State *L, Core *core)
     int top = lua_gettop(L);
     for (uint32_t i = 0; i < s->selected; i++)
         settle_ticket(L, s, i);
+    if (!core->asks[CALL_BACK_UP])
+        return;
     core_push_table(L, 1, CORE_TICKETS);
-    call_policy(L, CALL_BACK_UP, 1, 1);
+    lua_pushinteger(L, (lua_Integer)s->iterations);
+    call_policy(L, CALL_BACK_UP, 2, 1);
     size_t count = lua_istable(L, -1) ? lua_rawlen(L, -1) : 0;
     if (!vec_reserve(&s->pruned, &s->alloc, count))
         core_no_memory(L);

@@ -195,7 +195,7 @@ again:
             ASK(CALL_END_ROUND, 0, 0);
             if (!search_back_up(s))
                 return core_no_memory(L);
-            if (asks[CALL_BACK_UP] && s->rounds > 1)
+            if (asks[CALL_SELECT] && s->rounds > 1)
                 core_back_up_in_lua(L, core);
             while (s->freed.count > 0) {
                 uint32_t id = s->freed.items[--s->freed.count];

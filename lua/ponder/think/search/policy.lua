@@ -67,12 +67,12 @@ end
 ---@param core userdata of ponder.core.search
 ---@param opts table the checked options of search.run
 ---@param rules SearchPolicy
----@return table hook select, back_up, own, add_fields; result() and iterations()
+---@return table hook select, back_up, own, add_fields, refuse_ticket; result(); limit
 function policy.hook(core, opts, rules)
     local limit = rules.max_iterations ~= false and opts.max_iterations
-    local name, iterations, round, state = rules.name, 0, 0, nil
+    local name, state = rules.name, nil
     local described, of_made, fields = {}, {}, {} -- by ticket; by ticket; by node
-    local results, hook, view = {}, {}, core:view()
+    local results, hook, view = {}, { limit = limit }, core:view()
     view.round, view.tickets, view.room, view.batch = 0, 0, 0, opts.batch
     view.options = rules.options and opts.policy_options or opts.options or opts
     function view.node(_, id) return core:node(id, true) end
@@ -81,9 +81,9 @@ function policy.hook(core, opts, rules)
         __newindex = function() error("the tree is read-only", 2) end })
 
     -- Returns the tickets of a round, and whether max_iterations left none of them.
-    function hook.select()
-        local room = limit and limit - iterations or math.maxinteger
-        view.round, view.tickets, view.room = round, iterations, math.max(room, 1)
+    function hook.select(round, tickets)
+        local room = limit and limit - tickets or math.maxinteger
+        view.round, view.tickets, view.room = round, tickets, room > 0 and room or 1
         if state == nil then
             state = rules.start and call(rules, "start", tree) or not rules.start and {} or nil
             if state == nil then
@@ -93,34 +93,18 @@ function policy.hook(core, opts, rules)
         local list = call(rules, "select", state, tree)
         if list ~= nil and type(list) ~= "table" then
             wrong(name, "select must return a list of tickets or nil (got %s)", type(list))
-        elseif list and #list == 0 and next(list) ~= nil then
+        end
+        local number = list and #list or 0
+        if number == 0 and list and next(list) ~= nil then
             wrong(name, "select must return a list of tickets (got a table without element 1)")
-        end
-        local number, count = list and #list or 0, core:count()
-        local seen = number > 1 and {}
-        for i = 1, number do
-            local ticket = list[i]
-            if type(ticket) ~= "table" then
-                wrong(name, "ticket %d: expected a table with a node (got %s)", i,
-                    options.show(ticket))
-            end
-            local id, k = ticket.node, ticket.k
-            if math.type(id) ~= "integer" or id < 0 or id >= count then
-                wrong(name, "ticket %d: no node %s", i, options.show(id))
-            elseif k ~= nil and (math.type(k) ~= "integer" or k < 1) then
-                wrong(name, "ticket %d: k must be an integer >= 1 (got %s)", i, options.show(k))
-            elseif seen and seen[ticket] then
-                wrong(name, "ticket %d: the same table as ticket %d", i, seen[ticket])
-            end
-            if seen then
-                seen[ticket] = i
-            end
-            ticket.number = i <= room and iterations + i - 1 or nil
-        end
-        if number == 0 or number > room or getmetatable(list) then
+        elseif number == 0 or number > room or getmetatable(list) then
             list = table.move(list or {}, 1, math.min(number, room), 1, {})
         end
         return list, room == 0 and number > 0
+    end
+
+    function hook.refuse_ticket(i, what, value)
+        wrong(name, "ticket %d: " .. what, i, options.show(value))
     end
 
     -- The fields for ticket i of the round that expand sees, and those of the nodes made.
@@ -133,9 +117,9 @@ function policy.hook(core, opts, rules)
     end
 
     -- Takes in the tickets of a round; returns the ids that are dropped.
-    function hook.back_up(tickets)
+    hook.back_up = (rules.describe or rules.back_up) and function(list, tickets)
         if rules.describe then
-            for i, ticket in ipairs(tickets) do
+            for i, ticket in ipairs(list) do
                 local _, made = describe(i, ticket)
                 for _, child in ipairs(ticket.children) do
                     fields[child] = made
@@ -143,9 +127,8 @@ function policy.hook(core, opts, rules)
             end
             described, of_made = {}, {}
         end
-        iterations, round = iterations + #tickets, round + 1
-        view.tickets = iterations
-        return rules.back_up and call(rules, "back_up", state, tree, tickets)
+        view.tickets = tickets
+        return rules.back_up and call(rules, "back_up", state, tree, list)
     end
 
     -- The fields of a node: one of this round has those of the ticket that made it.
@@ -200,11 +183,6 @@ function policy.hook(core, opts, rules)
 
     function hook.result()
         return state ~= nil and rules.result and call(rules, "result", state) or {}
-    end
-
-    ---Tickets of rounds that were backed up.
-    function hook.iterations()
-        return limit and iterations or 0
     end
 
     return hook

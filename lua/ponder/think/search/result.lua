@@ -116,7 +116,7 @@ function result.of(core, opts, started)
         best_node = best,
         stop_reason = core:outcome(),
         hint = not found and hint_of(opts, stats) or nil,
-        iterations = hook and hook.iterations() or not hook and iterations or 0,
+        iterations = (not hook or hook.limit) and iterations or 0,
         choice = choice,
         tree = setmetatable({
             root_id = 0,
