@@ -53,27 +53,23 @@ options.merge(options.merge(PROMPT_RULES, rules.VOTE), rules.BEST)
 policy.RULES = PROMPT_RULES
 PROMPT_RULES.vote = { type = "string", enum = rules.VOTE.vote.enum }
 
--- Raises what is wrong with the options of a vote, or of a best of n, that do not go together.
-local function check_ensemble(where, opts, level)
-    local other = opts.reward and rules.VOTE or rules.BEST
+-- What is wrong with the options of a vote, or of a best of n, that do not go together.
+local function ensemble_problem(opts)
     local own = opts.reward and rules.BEST or rules.VOTE
+    local other = opts.reward and options.merge({ extract = true, normalize = true }, rules.VOTE)
+        or rules.BEST
     for _, name in ipairs(options.names(other)) do
         if opts[name] ~= nil and not own[name] then
-            error(("%s: opts.%s %s opts.reward"):format(where, name, opts.reward
-                and "does not go together with" or "needs"), level + 1)
+            return ("opts.%s %s opts.reward"):format(name, opts.reward
+                and "does not go together with" or "needs")
         end
     end
-    if opts.reward and (opts.extract or opts.normalize) then
-        error(("%s: opts.%s does not go together with opts.reward"):format(where,
-            opts.extract and "extract" or "normalize"), level + 1)
+    if opts.reward then
+        return rules.best_problem(opts)
     end
-    local problem = opts.reward and rules.best_problem(opts) or not opts.reward and
-        (rules.needs_samples(opts) or opts.n == 1 and opts.concurrency
-            and "opts.concurrency needs several samples: give opts.n"
-            or rules.vote_problem(options.merge({ vote = "majority" }, opts)))
-    if problem then
-        error(("%s: %s"):format(where, problem), level + 1)
-    end
+    return rules.needs_samples(opts) or opts.n == 1 and opts.concurrency
+        and "opts.concurrency needs several samples: give opts.n"
+        or rules.vote_problem(options.merge({ vote = "majority" }, opts))
 end
 
 local SEARCH_RULES = {
@@ -129,7 +125,10 @@ end
 
 local function of_prompt(where, given, level)
     local opts = options.check(where, given, PROMPT_RULES, level + 1)
-    check_ensemble(where, opts, level + 1)
+    local problem = ensemble_problem(opts)
+    if problem then
+        error(("%s: %s"):format(where, problem), level + 1)
+    end
     local m = opts.model
     if type(m) ~= "table" then
         local opened, message = model.try_open(m)

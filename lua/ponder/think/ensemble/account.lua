@@ -5,7 +5,6 @@ local answers = require "ponder.think.parse.answer"
 local budgets = require "ponder.run.task.budget"
 local json = require "ponder.json"
 local log = require "ponder.log"
-local model_call = require "ponder.model.call"
 local notice = require "ponder.base.notice"
 local options = require "ponder.base.options"
 local rules = require "ponder.think.ensemble.rules"
@@ -232,7 +231,7 @@ end
 ---@param call table of Model:chat
 function Account:chat(m, call)
     self.calls = self.calls + 1
-    return budgets.within(self.budget, typed.ask, model_call.ask, m, call)
+    return budgets.within(self.budget, typed.ask, m, call)
 end
 
 -- Equal samples are worth one sample: the model or its server does not vary them.

@@ -25,12 +25,15 @@ local function thought(node)
         status = node.status or searches.figures(node), text = node.content }
 end
 
--- The ids from the root to a node; `parent` has that of each.
-local function path_to(id, parent)
-    local path = {}
+-- The ids from the root to one of these nodes, whose field `parent` has the id of another.
+local function path_to(id, nodes, parent)
+    local parents, path = {}, {}
+    for _, node in ipairs(nodes) do
+        parents[node.id] = node[parent]
+    end
     while id do
         table.insert(path, 1, id)
-        id = parent[id]
+        id = parents[id]
     end
     return path
 end
@@ -41,12 +44,10 @@ end
 function look.tree(machine)
     return { count = #machine.nodes, node = function(i) return thought(machine.nodes[i]) end,
         path = function()
-            local path, parent = machine.solution_path, {}
-            for _, node in ipairs(machine.nodes) do
-                parent[node.id] = node.parent_id
-            end
+            local path = machine.solution_path
             local leaf = machine.find_best_leaf and machine:find_best_leaf()
-            return path and path[1] and path or path_to(leaf and leaf.id, parent)
+            return path and path[1] and path or path_to(leaf and leaf.id, machine.nodes,
+                "parent_id")
         end }
 end
 
@@ -85,13 +86,7 @@ function look.drawn(run)
     local nodes = run.nodes
     return { count = #nodes, node = function(i) return nodes[i] end, edges = run.edges,
         is_numbered = run.edges[1] ~= nil,
-        path = function()
-            local parent = {}
-            for id, node in ipairs(nodes) do
-                parent[id] = node.parent
-            end
-            return path_to(run.best_id, parent)
-        end }
+        path = function() return path_to(run.best_id, nodes, "parent") end }
 end
 
 ---Nothing is drawn.

@@ -4,7 +4,6 @@
 local converse = require "ponder.think.strategy.converse"
 local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
-local model_call = require "ponder.model.call"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local scheduler = require "ponder.run.task.scheduler"
@@ -151,13 +150,8 @@ local function request(run, call, opts)
     end or own
     emit "call.start"
     local asked = { tree = run.tree, node = call.node, purpose = call.role }
-    local reply, message, code, partial
-    if run.tree then
-        reply, message, code, partial = scheduler.with_context("asker", asked, typed.ask,
-            model_call.ask, run.models[call.role], opts)
-    else
-        reply, message, code, partial = typed.ask(model_call.ask, run.models[call.role], opts)
-    end
+    local reply, message, code, partial = scheduler.with_context("asker", asked, typed.ask,
+        run.models[call.role], opts)
     if not reply and code == "BUDGET" then
         run.refused = run.refused or message
         emit("call.refused", nil, { error = message })

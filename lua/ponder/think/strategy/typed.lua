@@ -1,6 +1,7 @@
 --- Replies that are asked for in a schema, where the model takes one, and read as prose where they
 --- do not fit: strategies and judges know best how to ask again.
 
+local model_call = require "ponder.model.call"
 local schema = require "ponder.model.schema"
 
 local typed = {}
@@ -25,17 +26,15 @@ end
 
 ---Asks with a format, and without it if the server refuses one. A reply that does not fit is a
 ---reply.
----@param ask fun(m: table, opts: ponder.model.ChatOptions): ponder.model.Reply?, string?, string?,
----  table?
 ---@return ponder.model.Reply? reply
 ---@return string? message
 ---@return string? code
 ---@return table? partial
-function typed.ask(ask, m, opts)
-    local reply, message, code, partial = ask(m, opts)
+function typed.ask(m, opts)
+    local reply, message, code, partial = model_call.ask(m, opts)
     if opts.response_format and (code == "BAD_REQUEST" or code == "UNSUPPORTED") then
         refused[m], opts.response_format = true, nil
-        reply, message, code, partial = ask(m, opts)
+        reply, message, code, partial = model_call.ask(m, opts)
     elseif opts.response_format and code == "BAD_REPLY" and partial then
         return partial
     end
