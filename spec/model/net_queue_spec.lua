@@ -180,17 +180,9 @@ describe("ponder.core.net, with many calls", function()
     end)
 
     describe("taking", function()
-        it("waits no longer than asked, and not at all without calls or a limit", function()
-            assert.equal(0, calls.poll(pump, 0, {}))
-            assert.equal(0, calls.poll(pump, nil, {}))
-            pump:submit { url = s.url .. "/x?delay=60" }
-            assert.equal(0, calls.poll(pump, 5, {}))
-            assert.equal(3, calls.poll(pump, nil, {}))
-        end)
-
         it("clears the rest of an earlier batch", function()
             local batch = { 1, 2, 3, 4, 5, 6 }
-            assert.equal(0, calls.poll(pump, 0, batch))
+            assert.equal(0, pump:take(batch))
             assert.same({}, batch)
         end)
     end)

@@ -662,34 +662,26 @@ end)
 -- Random calls at random times, within random budgets, with replies that use no more than was set
 -- aside: in every case no budget is exceeded, no task hangs, and all calls are accounted for.
 describe("no budget is overshot", function()
-    local function draw(random, most) return random() % most + 1 end
-
-    local function generator(seed)
-        local state = seed
-        return function()
-            state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-            return state >> 8
-        end
-    end
+    local random = math.random
 
     local function scenario(seed)
-        local random = generator(seed)
+        math.randomseed(seed)
         local limits = {
-            max_calls = random() % 3 == 0 and draw(random, 40) or nil,
-            max_total_tokens = random() % 3 > 0 and draw(random, 20000) or nil,
-            max_cost = random() % 3 > 0 and draw(random, 30) or nil,
-            in_flight = random() % 4 == 0 and "cancel" or nil,
+            max_calls = random(3) == 1 and random(40) or nil,
+            max_total_tokens = random(3) > 1 and random(20000) or nil,
+            max_cost = random(3) > 1 and random(30) or nil,
+            in_flight = random(4) == 1 and "cancel" or nil,
         }
-        local inner = { max_calls = random() % 2 == 0 and draw(random, 10) or nil,
-            max_total_tokens = random() % 2 == 0 and draw(random, 8000) or nil }
+        local inner = { max_calls = random(2) == 1 and random(10) or nil,
+            max_total_tokens = random(2) == 1 and random(8000) or nil }
         local used = { calls = 0, tokens = 0, cost = 0 }
         local m = open(function(request)
             used.calls = used.calls + 1
             local most = request:upper_bound()
-            task.sleep(draw(random, 100) / 10)
-            if random() % 10 == 0 then return nil, "no", "AUTH" end
-            local usage = { input_tokens = draw(random, most.input_tokens),
-                output_tokens = draw(random, most.output_tokens) }
+            task.sleep(random(100) / 10)
+            if random(10) == 1 then return nil, "no", "AUTH" end
+            local usage = { input_tokens = random(most.input_tokens),
+                output_tokens = random(most.output_tokens) }
             used.tokens = used.tokens + usage.input_tokens + usage.output_tokens
             used.cost = used.cost + usage.input_tokens / 1000 + usage.output_tokens / 500
             return { text = "yes", usage = usage }
@@ -700,14 +692,14 @@ describe("no budget is overshot", function()
                 for i = 1, 40 do numbers[i] = i end
                 local handles = {}
                 task.map(numbers, function(i)
-                    task.sleep(draw(random, 50) / 10)
+                    task.sleep(random(50) / 10)
                     local function call()
-                        return ask(m, { sample = i, max_output_tokens = draw(random, 900) })
+                        return ask(m, { sample = i, max_output_tokens = random(900) })
                     end
                     if i % 3 == 0 then return task.with_budget(inner, call) end
                     if i % 7 == 0 then
                         handles[i] = task.spawn(call)
-                        task.sleep(draw(random, 50) / 10)
+                        task.sleep(random(50) / 10)
                         handles[i]:cancel()
                         return
                     end

@@ -71,17 +71,22 @@ describe("ponder fork", function()
             "me" }, json.decode(new_row "SELECT arguments FROM runs"))
     end)
 
+    -- Runs a script whose calls have a price; returns what they cost.
+    local function cost_of(code)
+        w.dir:write("ponder/prices.lua", PRICES)
+        w:begin(code)
+        w:ponder({ "run", "--log", w.log, w.script }, { env = { XDG_CONFIG_HOME = w.dir.path } })
+        local cost = w:row "SELECT sum(cost) FROM calls"
+        assert.is_true(cost > 0)
+        return cost
+    end
+
     it("reports what it saved, as far as that is known", function()
         w:begin(ASKING)
         w:run()
         local report = "^ponder fork: 4 of 4 calls were answered from %S+, (.*); the log is "
         assert.equal("at unknown prices", fork(w.log).err:match(report))
-        w.dir:write("ponder/prices.lua", PRICES)
-        local env = { XDG_CONFIG_HOME = w.dir.path }
-        w:begin(ASKING)
-        w:ponder({ "run", "--log", w.log, w.script }, { env = env })
-        local cost = w:row "SELECT sum(cost) FROM calls"
-        assert.is_true(cost > 0)
+        local cost = cost_of(ASKING)
         assert.equal(("which saved $%.4f"):format(cost), fork(w.log).err:match(report))
         assert.same({ 4, cost }, { new_row "SELECT saved_calls, saved_cost FROM runs" })
         local shown = w:ponder { "show", "new.db" }
@@ -89,11 +94,7 @@ describe("ponder fork", function()
     end)
 
     it("keeps its savings when it is resumed", function()
-        w.dir:write("ponder/prices.lua", PRICES)
-        local env = { XDG_CONFIG_HOME = w.dir.path }
-        w:begin 'say(assert(ask "a"), assert(ask "b"))'
-        w:ponder({ "run", "--log", w.log, w.script }, { env = env })
-        local cost = w:row "SELECT sum(cost) FROM calls"
+        local cost = cost_of 'say(assert(ask "a"), assert(ask "b"))'
         w.dir:write("script.lua", help.PRELUDE
             .. 'say(assert(ask "a"), assert(ask "b"), assert(ask "c"))')
         w.server:next("status=400&body={}")

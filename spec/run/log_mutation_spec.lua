@@ -70,6 +70,16 @@ describe("a log that was changed", function()
     end)
     teardown(function() dir:__close() end)
 
+    -- Changes a copy of the log as these statements say; returns its path.
+    local function changed(...)
+        local path = dir:write("changed.db", logs[1])
+        local db <close> = assert(store.open(path, { mode = "write" }))
+        for _, sql in ipairs { ... } do
+            assert.is_true(assert(db:execute("UPDATE OR IGNORE " .. sql)) > 0)
+        end
+        return path
+    end
+
     -- An error in ponder's code, rather than a line about the log.
     local function is_internal(result)
         if result.status > 2 and result.status ~= 124 and result.status ~= 130 then
@@ -110,11 +120,7 @@ describe("a log that was changed", function()
         for _, reply in ipairs { '{}', '{"samples":1}', '{"samples":[1]}',
             '{"samples":[{"text":1}]}', '{"samples":[{"tool_calls":[1]}]}',
             '{"samples":[{"text":"x"}],"usage":1}' } do
-            local path = dir:write("changed.db", logs[1])
-            do
-                local db <close> = assert(store.open(path, { mode = "write" }))
-                db:execute("UPDATE calls SET reply = ? WHERE id = 1", reply)
-            end
+            local path = changed(("calls SET reply = '%s' WHERE id = 1"):format(reply))
             local result = ponder { "replay", path }
             assert.equal(("ponder: %s: damaged: the answer of call 1 cannot be read"):format(path),
                 result.err:match "^[^\n]*")
@@ -144,16 +150,11 @@ describe("a log that was changed", function()
             "message of calls is of type float, not string" },
     } do
         it(("by UPDATE %s is reported as damaged, in one line"):format(one[1]), function()
-            local path = dir:write("changed.db", logs[1])
-            do
-                local db <close> = assert(store.open(path, { mode = "write" }))
-                assert.is_true(assert(db:execute("UPDATE OR IGNORE " .. one[1])) > 0)
-            end
             local command = {}
             for word in one[2]:gmatch "%S+" do
                 command[#command + 1] = word
             end
-            command[#command + 1] = path
+            command[#command + 1] = changed(one[1])
             local result = ponder(command)
             assert.equal(1, result.status)
             assert.matches("^ponder: [^\n]*changed%.db: damaged: " .. one[3] .. "\n$",
@@ -162,19 +163,11 @@ describe("a log that was changed", function()
     end
 
     it("with infinite scores is read: they are the largest numbers in JSON", function()
-        local path = dir:write("changed.db", logs[1])
-        do
-            local db <close> = assert(store.open(path, { mode = "write" }))
-            for _, name in ipairs { "nodes", "searches" } do
-                db:execute(("UPDATE %s SET score = -1e999"):format(name))
-            end
-        end
+        local path = changed("nodes SET score = -1e999", "searches SET score = -1e999")
         for _, command in ipairs { { "show", "--json", path }, { "show", "--tree", "--json", path },
             { "show", "--node", "1", "--json", path },
             { "export", "--format", "json", path } } do
-            local result = ponder(command)
-            assert.same({ 0, "" }, { result.status, result.err })
-            assert.matches('"score":-1.7976931348623157e+308', result.out, 1, true)
+            assert.matches('"score":-1.7976931348623157e+308', dir:printed(command), 1, true)
         end
         local result = ponder { "diff", "whole.db", path }
         assert.equal("", result.err)

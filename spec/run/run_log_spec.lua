@@ -11,7 +11,6 @@ local BAD = "status=400&body={}"
 -- What each run does: waits of all kinds, calls, an effect, clocks and random numbers. `body` gives
 -- what its tasks saw, in order.
 local BODY = [[
-    local run = require "ponder.run"
     local function body(i)
         local lines, two = {}, task.semaphore(2)
         local function note(...)
@@ -102,7 +101,6 @@ describe("runs within a logged run", function()
 
     it("report their best answer and usage so far, as the command does", function()
         w:begin [[
-            local run = require "ponder.run"
             run.current():report "nothing yet"
             run.new { name = "r" }:call(function()
                 ask "one"
@@ -164,7 +162,6 @@ describe("runs within a logged run", function()
 
     it("end at the same point if they were cancelled from outside", function()
         w:begin [[
-            local run = require "ponder.run"
             local out = task.map({ 1, 2, 3, 4 }, function(i)
                 local r = run.new { name = "r" .. i }
                 local value, _, code = task.timeout(0.2 + i / 100, r.call, r, function()
@@ -187,7 +184,6 @@ describe("runs within a logged run", function()
 
     it("are retried if they failed and so did the whole run", function()
         w:begin [[
-            local run = require "ponder.run"
             local value, message = run.new { name = "r" }:call(function()
                 say(ask "first")
                 return assert(ask "second")
@@ -207,7 +203,6 @@ describe("runs within a logged run", function()
 
     it("are not run again alone, but with the run around them", function()
         w:begin [[
-            local run = require "ponder.run"
             say(run.new { name = "r" }:call(ask, "first"))
         ]]
         assert.equal(0, w:run().status)
@@ -225,7 +220,6 @@ describe("runs within a logged run", function()
 
     it("that computed past their timeout do so in a replay, and when resumed", function()
         w:begin [[
-            local run = require "ponder.run"
             local function compute()
                 local stop = os.time() + 60
                 repeat until os.time() > stop
@@ -263,7 +257,6 @@ describe("runs within a logged run", function()
 
     it("that raise while a timeout closes their variables have timed out all the same", function()
         w:begin [[
-            local run = require "ponder.run"
             for _ = 1, 2 do
                 say(run.new { budget = { timeout_ms = 20 } }:call(function()
                     local _ <close> = setmetatable({}, { __close = function() error "closing" end })
@@ -280,7 +273,6 @@ describe("runs within a logged run", function()
 
     it("are identified by name, and by order among those of one name", function()
         w:begin [[
-            local run = require "ponder.run"
             local function draw() return math.random(1 << 40) .. ask "same" end
             say(task.map({ "a", "b", "a", "b" }, function(name)
                 return run.new { name = name }:call(draw)

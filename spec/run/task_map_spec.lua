@@ -116,17 +116,6 @@ describe("task.map", function()
             task.map({ 1 }, function() task.map({ 1 }, function() error("deep") end) end)
         end)
         assert.equal(3, select(2, err:gsub("stack traceback:", "")))
-        run(function()
-            local sum = 0
-            task.map({ 1, 2, 3 }, function(x)
-                task.map({ 1, 2, 3 }, function(y)
-                    task.sleep(x * y)
-                    sum = sum + x * y
-                end)
-            end)
-            assert.equal(36, sum)
-            assert.equal(9, task.now())
-        end)
     end)
 
     it("reads the list once, at the call, even through metamethods that wait", in_task(function()

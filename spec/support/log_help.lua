@@ -14,7 +14,7 @@ help.KEY = "sk-0123456789abcdefghij"
 --- Precedes each script: `call(text, opts)` returns the reply, `ask(text, opts)` its text;
 --- `say(...)` prints.
 help.PRELUDE = [[
-local log, task = require "ponder.log", require "ponder.task"
+local log, run, task = require "ponder.log", require "ponder.run", require "ponder.task"
 local m = require("ponder.model").open()
 io.stdout:setvbuf "line"
 local function say(...) print(...) end
