@@ -62,7 +62,7 @@ end
 
 ---Writes a file whole or not at all: beside it, then renames it. What is not a regular file, such
 ---as a pipe or /dev/stdout, is written directly.
----@param write fun(out: file*): any, string? returns nil and a message if it fails
+---@param write fun(out: {write: fun(self, ...)}) need not look whether `out` could be written
 ---@return boolean? done
 ---@return string? message with the path
 ---@return string? code
@@ -75,9 +75,14 @@ function file.replace(path, write)
         return nil, path .. message:sub(#(beside or target) + 1), code
     end
     local _ <close> = beside and setmetatable({}, { __close = function()
-        os.remove(beside) -- it is still there if `write` has failed or raised
+        os.remove(beside) -- it is still there if a write has failed or `write` raised
     end }) or nil
-    local ok, problem = write(out)
+    local ok, problem = true, nil
+    write { write = function(_, ...)
+        if ok then
+            ok, problem = out:write(...)
+        end
+    end }
     local closed, why = out:close()
     if ok and closed and beside then
         ok, problem = os.rename(beside, target)

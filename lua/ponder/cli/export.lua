@@ -51,7 +51,7 @@ function export.run(opts, operands)
     cli.check_modes(export, opts, "--format " .. opts.format)
     cli.refuse(opts.otlp and opts.output
         and "--otlp sends traces; it cannot be combined with --output")
-    -- With write(log, out, opts) -> true, or nil and a message: `out` has a file's method `write`.
+    -- With write(log, out, opts).
     local format = require("ponder.show.export." .. (MODULES[opts.format] or opts.format))
     return opened.run(1, operands, function(log)
         if opts.otlp then
@@ -61,7 +61,7 @@ function export.run(opts, operands)
         cli.expect(not opts.search or has_search(log, opts.search),
             ("%s: there is no search %d"):format(log.path, opts.search or 0))
         return outputs.stream(opts.output, function(out)
-            return format.write(log, out, opts)
+            format.write(log, out, opts)
         end)
     end)
 end

@@ -147,12 +147,8 @@ function command.run(opts, operands)
             known("policy", opts.policy, names)))
         return outputs.stream(opts.output, function(out)
             for _, line in ipairs(lines) do
-                local ok, message = out:write(encode(line), "\n")
-                if not ok then
-                    return nil, message
-                end
+                out:write(encode(line), "\n")
             end
-            return true
         end)
     end)
 end

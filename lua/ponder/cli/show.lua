@@ -105,7 +105,8 @@ function views.tree(log, opts, out)
     local count = 0
     for search in log:searches() do
         if not opts.search or search.id == opts.search then
-            export.write_search(log, search, io.stdout)
+            export.write_search(log, io.stdout, search)
+            write ""
             count = count + 1
         end
     end

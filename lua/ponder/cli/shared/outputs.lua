@@ -50,14 +50,13 @@ end
 
 ---Writes to the file of --output, whole or not at all; without it, or with "-", to standard output.
 ---Ends the command if the file cannot be written.
----@param write fun(out: file*): any, string?
----@return integer status
+---@param write fun(out: table) see file.replace; the host reports errors of standard output
 function outputs.stream(path, write)
     if (path or "-") == "-" then
-        return write(io.stdout) and 0 or 1 -- the host reports errors of standard output
+        write(io.stdout)
+    else
+        cli.need(file.replace(path, write))
     end
-    cli.need(file.replace(path, write))
-    return 0
 end
 
 ---Writes a file whole or not at all; a device or a pipe in place. A replay writes none.
@@ -71,7 +70,7 @@ function outputs.write(path, text)
     elseif files.is_offline() then
         io.stderr:write("ponder: a replay writes no file: ", path, "\n")
     else
-        return file.replace(path, function(out) return out:write(text) end)
+        return file.replace(path, function(out) out:write(text) end)
     end
     return true
 end

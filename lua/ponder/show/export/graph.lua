@@ -132,22 +132,17 @@ local function draw(log, search, syntax)
 end
 
 ---Writes the searches of a log.
----@param out file*
+---@param out {write: fun(self, ...)} as of file.replace
 ---@param opts {format: "dot"|"mermaid", search: integer?} search: only this one
----@return any ok nil: it could not be written
----@return string? message
 function export.write(log, out, opts)
     local syntax = opts.format == "dot" and dot or mermaid
-    local ok, message = out:write(syntax.head)
+    out:write(syntax.head)
     for search in log:searches() do
-        if ok and (not opts.search or search.id == opts.search) then
-            ok, message = out:write(draw(log, search, syntax))
+        if not opts.search or search.id == opts.search then
+            out:write(draw(log, search, syntax))
         end
     end
-    if ok then
-        ok, message = out:write(syntax.tail)
-    end
-    return ok, message
+    out:write(syntax.tail)
 end
 
 return export

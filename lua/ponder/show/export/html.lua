@@ -9,15 +9,12 @@ local standalone = require "ponder.show.standalone"
 local html = {}
 
 ---Writes the page of a run.
----@param out {write: fun(self, ...): any, string?} a file
+---@param out {write: fun(self, ...)} as of file.replace
 ---@param opts? {full: boolean?} `full`: omit nothing, however large the page becomes
----@return boolean? ok
----@return string? message
 function html.write(log, out, opts)
     local data = page_data.read(log, { all = opts and opts.full })
     data.path = ("%s#%d"):format(log.path, log.number)
-    local ok, message = out:write(standalone.page("run", data))
-    return ok and true, message
+    out:write(standalone.page("run", data))
 end
 
 return html

@@ -103,25 +103,18 @@ end
 -- To a file
 
 ---Writes the spans of a log.
----@param out file*
+---@param out {write: fun(self, ...)} as of file.replace
 ---@param opts {content: boolean?}
----@return any ok nil: it could not be written
----@return string? message
 function export.write(log, out, opts)
     local all = spans.of(log, opts.content)
     local head, tail = all:envelope()
-    local ok, message = out:write(head)
+    out:write(head)
     local before = ""
     all:each(function(span)
-        if ok then
-            ok, message = out:write(before, quote.terminal_json(json.encode(span)))
-            before = ",\n"
-        end
+        out:write(before, quote.terminal_json(json.encode(span)))
+        before = ",\n"
     end)
-    if not ok then
-        return nil, message
-    end
-    return out:write(tail)
+    out:write(tail)
 end
 
 return export
