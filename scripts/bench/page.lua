@@ -3,7 +3,7 @@
 -- mouse events move and zoom the drawing and the timeline.
 
 local browser = require "browser"
-local html = require "ponder.show.export.html"
+local page_data = require "ponder.show.export.page_data"
 local measure = require "measure"
 local reader = require "ponder.run.log.reader"
 local sample_log = require "sample_log"
@@ -63,7 +63,7 @@ do -- distinct prompts, as long as real ones
 end
 local log = assert(reader.open(log_path))
 local file = assert(io.open(page_path, "wb"))
-local writing = measure.cpu(function() assert(html.write(log, file)) end)
+local writing = measure.cpu(function() page_data.write(log, file, {}) end)
 print(("page         %d nodes, %d calls, %.1f MB, written in %.0f ms"):format(NODES, NODES,
     file:seek "end" / 1e6, writing * 1000))
 file:close()

@@ -205,7 +205,7 @@ end)
 describe("a deep traceback of ponder", function()
     it("says how many levels it skips", function()
         local found = {}
-        for depth = 8, 20 do
+        for depth = 6, 20 do
             local r = status(1, shell.ponder { "-e", ([[
                 local function f(n) if n == 0 then error 'x' end f(n - 1) return 1 end
                 f(%d)]]):format(depth) })

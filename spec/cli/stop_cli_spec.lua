@@ -384,7 +384,7 @@ describe("--max-steps", function()
                 "local _ <close> = setmetatable({}, { __close = function() print 'closed' end }) "
                 .. code })
             assert.equal("closed\n", r.out)
-            assert.equal("ponder: the budget of 100000 steps is spent\n", r.err)
+            assert.equal("ponder: the budget of 100000 steps is spent [BUDGET]\n", r.err)
         end)
     end
 

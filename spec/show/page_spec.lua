@@ -2,7 +2,7 @@
 
 local browser = require "browser"
 local builtin = require "ponder.base.builtin"
-local html = require "ponder.show.export.html"
+local page_data = require "ponder.show.export.page_data"
 local reader = require "ponder.run.log.reader"
 local sample_log = require "sample_log"
 local shell = require "shell"
@@ -17,7 +17,7 @@ local function page(name, write, opts)
     write(path .. ".db")
     local log <close> = assert(reader.open(path .. ".db"))
     local file <close> = assert(io.open(path .. ".html", "wb"))
-    assert.is_true(html.write(log, file, opts))
+    page_data.write(log, file, opts or {})
     return path .. ".html"
 end
 

@@ -21,7 +21,6 @@ local redact = require "ponder.base.redact"
 local schema = require "ponder.model.schema"
 local task = require "ponder.task"
 local toolbox = require "ponder.cli.shared.toolbox"
-local verbose = require "ponder.model.verbose"
 
 -- Flags that are options of the call.
 local CALL = { "system", "temperature", "max_output_tokens", "seed", "reasoning_effort",
@@ -45,7 +44,7 @@ local chat = cli.command({}, {
     },
     { title = "Output",
         { "json", help = "print the whole reply as one JSON object" },
-        { "verbose", help = "show requests and replies on standard error, redacted" },
+        cli.VERBOSE,
     },
     { title = "Each call",
         { "temperature", value = "X", type = "number", min = 0, help = "sampling temperature" },
@@ -203,7 +202,6 @@ local function ask(opts, m, conversation, call, box)
     if not opts.json and not opts.schema then
         call.on_delta, end_line = printer()
     end
-    local _ <close> = opts.verbose and verbose.start() or nil
     limits.begin(opts)
     local reply, message, code = task.with_budget(flags.budget(opts), converse.run, m, call, {
         tools = function() return box:current() end,

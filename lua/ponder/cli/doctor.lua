@@ -27,13 +27,12 @@ local state_files = require "ponder.base.state"
 local style = require "ponder.show.style"
 local task = require "ponder.task"
 local text = require "ponder.show.text"
-local verbose = require "ponder.model.verbose"
 
 local doctor = cli.command({}, {
     { "json", help = "print the findings as one JSON list" },
     { "timeout_ms", value = "TIME", type = "duration", unit = "ms", min = 1, default = 5000,
         help = "how long to wait for each server (default: 5s)" },
-    { "verbose", modes = { "" }, help = "show requests and replies on standard error, redacted" },
+    options.merge({ modes = { "" } }, cli.VERBOSE),
 })
 
 doctor.summary = "check the configuration and which models can be reached"
@@ -356,7 +355,6 @@ function doctor.run(given, operands)
         local providers, unused = models.servers()
         findings[#findings + 1] = finding("others", "unused", "no key or address is set for "
             .. table.concat(unused, ", "))
-        local _ <close> = given.verbose and verbose.start() or nil
         local by_provider = task.map(providers, function(provider)
             return check_provider(provider, given.timeout_ms) or false
         end)

@@ -405,17 +405,6 @@ local function evaluate(given, path)
     return cli.need(eval.run(file, opts))
 end
 
--- The result of f(...), which is an exit status; else that of its error, and a message.
-local function guarded(f, ...)
-    local ok, status = xpcall(f, cli.with_traceback, ...)
-    if ok then
-        return status
-    elseif type(status) == "table" then
-        return status.status, status.message
-    end
-    return cli.report_error(status)
-end
-
 -- Gets a result, `mode(given, path)`, and shows it, also that of an evaluation that a signal ended;
 -- returns the exit status, and a message.
 local function measure(given, path, mode)
@@ -423,12 +412,12 @@ local function measure(given, path, mode)
         logged.answer { name = result.meta.name, policies = result.policies }
         return show(given, result)
     end
-    local status, message = guarded(function()
+    local status, message = cli.guarded(nil, function()
         return show_result(mode(given, path))
     end)
     local result = task.interrupted() and given.stop and given.stop "interrupted"
     if result and summary.is_measured(result) then
-        guarded(show_result, result)
+        cli.guarded(nil, show_result, result)
     end
     return status, message
 end
@@ -501,7 +490,7 @@ command.run = limits.with_models(function(given, operands, list)
     if given.retry_errors and logged.is_played() then
         given.known = given.log
     elseif given.retry_errors then
-        local status, message = guarded(set_log_aside, given, operands[1])
+        local status, message = cli.guarded(nil, set_log_aside, given, operands[1])
         if not given.known then
             return status, message
         end

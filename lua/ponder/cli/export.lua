@@ -5,7 +5,7 @@ local opened = require "ponder.cli.shared.opened"
 local outputs = require "ponder.cli.shared.outputs"
 
 local FORMATS = { "dot", "html", "json", "mermaid", "otlp" }
-local MODULES = { dot = "graph", mermaid = "graph" } -- else the name of the format
+local MODULES = { dot = "graph", html = "page_data", mermaid = "graph" } -- else the format
 
 local export = cli.command({ files = true, expects = { 0, 1, "one run" } }, {
     { "format", value = "NAME", enum = FORMATS, help = "dot, html, json, mermaid or otlp" },

@@ -5,13 +5,12 @@ local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
 local model = require "ponder.model"
 local options = require "ponder.base.options"
-local verbose = require "ponder.model.verbose"
 local text = require "ponder.show.text"
 
 local models = cli.command({ expects = { 0, 1, "at most one PROVIDER" } }, {
     { "base_url", value = "URL", help = "base URL of the provider's API" },
     { "json", help = "print one JSON list" },
-    { "verbose", help = "show requests and replies on standard error, redacted" },
+    cli.VERBOSE,
 })
 
 models.summary = "list the models that a server offers"
@@ -51,7 +50,6 @@ function models.run(opts, operands)
             options.show(wanted), options.hint(wanted, known, "%s"), table.concat(known, ", ")))
         providers = { wanted }
     end
-    local _ <close> = opts.verbose and verbose.start() or nil
     local all, status = json.array(), 1
     for _, provider in ipairs(providers) do
         local ok, found, message = pcall(model.list, provider, { base_url = opts.base_url,

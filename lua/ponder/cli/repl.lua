@@ -14,7 +14,7 @@ local terminal = require "ponder.core.terminal"
 
 local repl = cli.command({ expects = { 0, 0, "no argument" } }, {
     limits.RULES.timeout,
-    { "verbose", help = "show requests and replies on standard error, redacted" },
+    cli.VERBOSE,
 })
 
 repl.summary = "an interactive Lua prompt"
@@ -184,9 +184,6 @@ local function step()
 end
 
 function repl.run(opts)
-    if opts.verbose then
-        require("ponder.model.verbose").start()
-    end
     limits.begin(opts)
     offer_modules()
     local path = state.path("history")

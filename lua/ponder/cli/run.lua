@@ -19,7 +19,7 @@ local run = cli.command({ files = true, own_help = true }, {
     { title = "Script",
         { "e", value = "CODE", help = "run CODE instead of a file" },
         { "json", help = "print the table that the script returns, as JSON" },
-        { "verbose", help = "show requests and replies on standard error, redacted" },
+        cli.VERBOSE,
         limits.RULES.cache,
         limits.BATCHES,
     },
@@ -160,9 +160,6 @@ end
 
 -- Runs a loaded script.
 local function execute(chunk, opts, operands)
-    if opts.verbose then
-        require("ponder.model.verbose").start()
-    end
     local _ <close> = limits.cache(opts.cache)
     local hints = {} -- of searches that found no terminal node
     local spent <close> = closing.watch("run", true)

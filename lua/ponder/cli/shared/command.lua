@@ -31,7 +31,6 @@ local task = require "ponder.task"
 local text = require "ponder.show.text"
 local toolbox = require "ponder.cli.shared.toolbox"
 local tree = require "ponder.show.tree"
-local verbose = require "ponder.model.verbose"
 local view = require "ponder.show.terminal"
 
 local command = {}
@@ -47,7 +46,7 @@ local OWN = args.collect {
     { "json", help = "print one JSON object" },
     { "jsonl", help = "print each event as a line of JSON, then the object of --json" },
     { "quiet", help = "print only the answer" },
-    { "verbose", help = "show requests and replies on standard error, redacted" },
+    cli.VERBOSE,
     logging.OPTIONS,
 }
 
@@ -113,7 +112,6 @@ end
 -- Runs the strategy. Ctrl-C and timeouts, raised in this task, end it; other errors propagate.
 function Session:ask(question)
     local _ <close> = self.view and self.view:start(REDRAW_S) or nil
-    local _ <close> = self.given.verbose and verbose.start() or nil
     local ok, outcome, message, code, partial = xpcall(self.s.run, cli.with_traceback, self.s,
         question, { on_event = function(...) self:on_event(...) end })
     if ok then

@@ -12,7 +12,8 @@ local quote = require "ponder.quote"
 local scheduler = require "ponder.run.task.scheduler"
 local waiters = require "ponder.run.task.waiters"
 
-local xpcall = xpcall -- a script may replace it
+-- A script may replace them.
+local ipairs, pairs, tostring, type, xpcall = ipairs, pairs, tostring, type, xpcall
 
 local limits = {}
 
@@ -126,8 +127,8 @@ local function judge(budget, ok, result, message)
     return ok, result, nil, not ok and reached or nil
 end
 
-local function failure_of(ok, result, message, code)
-    if not ok or result or type(message) ~= "string" and type(message) ~= "table" then
+local function failure_of(result, message, code)
+    if result or type(message) ~= "string" and type(message) ~= "table" then
         return nil
     elseif type(message) == "table" then -- an error as a table
         local described = failures.describe(message):gsub("was raised", "was returned")
@@ -146,29 +147,18 @@ end
 ---@return string? failure what `f` returned after nil or false, as functions that fail do: a
 ---  message, and the code in brackets
 function limits.call(given, handler, f, ...)
-    local wanted = flags.budget(given, limits.is_resumed())
     limits.begin(given)
-    if next(wanted) == nil then
-        local ok, result, message, code = xpcall(call_all, handler, given, f, ...)
-        core.stop_obeyed()
-        return ok, result, not ok and (limits.stopped(given)), nil,
-            failure_of(ok, result, message, code)
-    end
-    local budget = budgets.new(wanted)
+    local budget = budgets.new(flags.budget(given, limits.is_resumed()))
     local ok, result, message, code = xpcall(budgets.within, handler, budget, call_all, given, f,
         ...)
     core.stop_obeyed()
-    local stopped, why
-    if not ok then
-        stopped, why = limits.stopped(given)
-    end
-    if stopped then
+    local stopped, why = limits.stopped(given)
+    if not ok and stopped then
         return false, result, ("%s [%s]"):format(stopped, why)
     end
     local refusal, reached
-    local failure = failure_of(ok, result, message, code)
     ok, result, refusal, reached = judge(budget, ok, result, message)
-    return ok, result, refusal, reached, ok and not refusal and failure or nil
+    return ok, result, refusal, reached, ok and failure_of(result, message, code) or nil
 end
 
 return limits

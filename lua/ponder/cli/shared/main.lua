@@ -36,7 +36,7 @@ local debug_traceback = debug.traceback
 local find, gmatch, gsub, match, sub = string.find, string.gmatch, string.gsub, string.match,
     string.sub
 local concat, insert, move = table.concat, table.insert, table.move
-local getmetatable = getmetatable
+local getmetatable, type = getmetatable, type
 local stderr = io.stderr
 
 ---The commands: the embedded modules ponder.cli.NAME, sorted.
@@ -66,6 +66,9 @@ local function sections_of(name, command)
     end
     return sections
 end
+
+--- The flag with which `cli.call` shows what a command sends and receives.
+cli.VERBOSE = { "verbose", help = "show requests and replies on standard error, redacted" }
 
 local function is_command(name)
     return name:match("^%w+$") ~= nil and host.embedded("lua/ponder/cli/" .. name .. ".lua") ~= nil
@@ -405,7 +408,22 @@ function cli.call(name, command, list)
         return nil, ("expected %s%s"):format(expects[3],
             extra and (" (got %s)"):format(extra) or "")
     end
+    local _ <close> = given.verbose and require("ponder.model.verbose").start() or nil
     return command.run(given, operands, list, first)
+end
+
+---Calls f(...), which may end the command, and reports what it raises.
+---@param run ponder.Run? whose log gets an error; default: the current one
+---@return integer? status of the process
+---@return string? message to be printed
+function cli.guarded(run, f, ...)
+    local ok, status, message = xpcall(f, cli.with_traceback, ...)
+    if ok then
+        return status, message
+    elseif type(status) == "table" then
+        return status.status, status.message
+    end
+    return cli.report_error(status, run)
 end
 
 local function run_command(name, list)
@@ -415,17 +433,11 @@ local function run_command(name, list)
         return 0
     end
     local run = runs.new()
-    local ok, status, message
+    local status, message
     if command.outside_tasks then
-        ok, status, message = xpcall(cli.call, cli.with_traceback, name, command, list)
+        status, message = cli.guarded(run, cli.call, name, command, list)
     else
-        ok, status, message = xpcall(task.run, cli.with_traceback, run.enter, run, cli.call,
-            name, command, list)
-    end
-    if not ok and type(status) == "table" then
-        status, message = status.status, status.message
-    elseif not ok then
-        status = cli.report_error(status, run)
+        status, message = cli.guarded(run, task.run, run.enter, run, cli.call, name, command, list)
     end
     if message then
         cli.fail("ponder " .. name, cli.order_traceback(message))

@@ -19,6 +19,7 @@ local messages = require "ponder.show.messages"
 local options = require "ponder.base.options"
 local quote = require "ponder.quote"
 local reader = require "ponder.run.log.reader"
+local standalone = require "ponder.show.standalone"
 
 local page_data = {}
 
@@ -211,6 +212,15 @@ function page_data.read(log, opts)
     return { searches = searches, calls = calls, run = read_run(log),
         sessions = reader.list(log:sessions()), totals = totals, texts = texts.list,
         cut = texts.cut, notice = notice(texts, lost_calls, lost_nodes) }
+end
+
+---Writes the page of a run: `ponder export FILE --format html`.
+---@param out {write: fun(self, ...)} as of file.replace
+---@param opts {full: boolean?} full: omit nothing
+function page_data.write(log, out, opts)
+    local data = page_data.read(log, { all = opts.full })
+    data.path = ("%s#%d"):format(log.path, log.number)
+    out:write(standalone.page("run", data))
 end
 
 return page_data
