@@ -32,42 +32,58 @@ local waiters = require "ponder.run.task.waiters"
 
 local serve = {}
 
-local USD = { type = "number", min = 0, finite = true }
-local COUNT = { type = "integer", min = 1 }
-local OPTIONS = {
-    policies = { type = "table", required = true },
-    page = { type = "table" },
-    listen = { type = "string", default = "127.0.0.1:8321" },
-    keys = { type = "table" },
-    cors = { type = "table" },
-    gauges = { type = "function" },
-    embeddings = { type = "table" },
-    prompts = { type = "table" },
-    resources = { type = "table" },
-    version = { type = "string" },
-    concurrency = { type = "integer", min = 1, default = 64 },
-    max_queue = { type = "integer", min = 0, default = 256 },
-    queue_timeout_ms = { type = "number", min = 0, default = 60000 },
-    timeout_ms = { type = "number", min = 1, default = 600000 },
-    drain_ms = { type = "number", min = 0, default = 30000 },
-    log = { type = "function", default = function(text)
-        io.stderr:write("ponder serve: ", text, "\n")
-    end },
-    max_cost = USD,
-    max_cost_per_request = USD,
-    max_calls_per_request = COUNT,
-    max_kept_answers = { type = "integer", min = 0, default = 1000 },
-    max_kept_bytes = { type = "integer", min = 0, default = 16 << 20 },
-    max_connections = COUNT,
-    max_connections_per_address = COUNT,
-    max_header_bytes = { type = "integer", min = 1024 },
-    max_body_bytes = COUNT,
-    max_total_body_bytes = COUNT,
-    header_timeout_ms = COUNT,
-    body_timeout_ms = COUNT,
-    idle_timeout_ms = COUNT,
+--- The options of `serve.new`, as the reference and `ponder serve --help` describe them.
+serve.option_rules = {
+    policies = { type = "table", required = true, help = "by name (functions, strategies, tables "
+        .. "with run), or a list from ponder.serve.http.policies" },
+    page = { type = "table", help = "with `handle`, which answers other requests "
+        .. "(ponder.show.server)" },
+    listen = { type = "string", default = "127.0.0.1:8321", help = "HOST:PORT or unix:PATH" },
+    keys = { type = "table", takes = "ponder.serve.Key[]",
+        help = "allowed keys; needed unless `listen` is local" },
+    cors = { type = "table", takes = "string[]", help = "origins of allowed web pages" },
+    gauges = { type = "function", takes = "fun(): table[]",
+        help = "further metrics for /metrics: see ponder.serve.http.metrics" },
+    embeddings = { type = "table", takes = "ponder.model.Model", help = "answers /v1/embeddings" },
+    prompts = { type = "table", takes = "ponder.mcp.Catalog", help = "offered at /mcp" },
+    resources = { type = "table", takes = "ponder.mcp.Catalog", help = "offered at /mcp" },
+    version = { type = "string", help = "of the program, for clients at /mcp" },
+    log = { type = "function", takes = "fun(text: string)",
+        help = "called with each failure; default: prints to standard error" },
+    concurrency = { type = "integer", min = 1, default = 64, help = "requests that run at once" },
+    max_queue = { type = "integer", min = 0, default = 256,
+        help = "requests that wait for a slot" },
+    queue_timeout_ms = { type = "number", min = 0, default = 60000,
+        help = "longest wait for a slot" },
+    timeout_ms = { type = "number", min = 1, default = 600000,
+        help = "time limit of a request, waiting or computing" },
+    max_cost = { type = "number", min = 0, finite = true, help = "dollars of all requests" },
+    max_cost_per_request = { type = "number", min = 0, finite = true,
+        help = "dollars of each request" },
+    max_calls_per_request = { type = "integer", min = 1, help = "model calls of each request" },
+    max_kept_answers = { type = "integer", min = 0, default = 1000,
+        help = "latest answers of /v1/responses kept per key" },
+    max_kept_bytes = { type = "integer", min = 0, default = 16 << 20,
+        help = "bytes of these, per key" },
+    drain_ms = { type = "number", min = 0, default = 30000,
+        help = "how long running requests may finish after SIGTERM" },
+    max_connections = { type = "integer", min = 1, default = 10000, help = "open connections" },
+    max_connections_per_address = { type = "integer", min = 1, default = 10000,
+        help = "open connections from one address" },
+    max_header_bytes = { type = "integer", min = 1024, default = 16384,
+        help = "path and headers of a request" },
+    max_body_bytes = { type = "integer", min = 1, default = 16 << 20, help = "body of a request" },
+    max_total_body_bytes = { type = "integer", min = 1, default = 256 << 20,
+        help = "bodies of all running requests" },
+    header_timeout_ms = { type = "integer", min = 1, default = 10000,
+        help = "time to receive headers" },
+    body_timeout_ms = { type = "integer", min = 1, default = 60000,
+        help = "time to receive a body" },
+    idle_timeout_ms = { type = "integer", min = 1, default = 75000,
+        help = "time between requests" },
 }
-local TRANSPORT = { "max_connections", "max_connections_per_address", "max_header_bytes",
+--- The names of those that ponder.core.http takes.
+serve.connection_options = { "max_connections", "max_connections_per_address", "max_header_bytes",
     "max_body_bytes", "max_total_body_bytes", "header_timeout_ms", "body_timeout_ms",
     "idle_timeout_ms" }
 
@@ -105,44 +121,12 @@ local function list_policies(given, page)
     return by_name, names, list
 end
 
----@class ponder.serve.Options
----@field policies table by name (functions, strategies, tables with run), or a list from
----  ponder.serve.http.policies
----@field listen? string default "127.0.0.1:8321"; or "unix:PATH"
----@field keys? ponder.serve.Key[] allowed keys; needed unless `listen` is local
----@field cors? string[] origins of allowed web pages
----@field page? table with `handle`, which answers other requests (ponder.show.server)
----@field embeddings? ponder.model.Model answers /v1/embeddings
----@field prompts? ponder.mcp.Catalog offered at /mcp besides tools
----@field resources? ponder.mcp.Catalog likewise
----@field version? string of the program, for clients at /mcp
----@field gauges? fun(): table[] further metrics for /metrics: see ponder.serve.http.metrics
----@field concurrency? integer requests at once, default 64
----@field max_queue? integer requests that wait for a slot, default 256
----@field queue_timeout_ms? number how long they wait, default 60000
----@field timeout_ms? number of a request, whether it waits or computes, default 600000
----@field drain_ms? number how long requests in flight may take after drain, default 30000
----@field log? fun(text: string) called with each failure; default: prints to standard error
----@field max_cost? number USD, of all requests together
----@field max_cost_per_request? number USD
----@field max_calls_per_request? integer
----@field max_kept_answers? integer of /v1/responses for each key, to which later requests may
----  refer; default 1000
----@field max_kept_bytes? integer of these, default 16,777,216
----@field max_connections? integer default 10,000
----@field max_connections_per_address? integer default 10,000
----@field max_header_bytes? integer of the path and the headers, default 16,384
----@field max_body_bytes? integer default 16 MiB
----@field max_total_body_bytes? integer of all requests that run or wait, default 256 MiB
----@field header_timeout_ms? integer to receive the headers, default 10,000
----@field body_timeout_ms? integer to receive the body, default 60,000
----@field idle_timeout_ms? integer between requests, default 75,000
-
 ---Creates a server, which does not listen yet.
 ---@param opts ponder.serve.Options
 ---@return ponder.serve.Server
 function serve.new(opts)
-    opts = options.check("serve.new", opts, OPTIONS)
+    opts = options.check("serve.new", opts, serve.option_rules)
+    opts.log = opts.log or function(text) io.stderr:write("ponder serve: ", text, "\n") end
     local by_name, names, list = list_policies(opts.policies, opts.page)
     local is_local = guard.is_local(opts.listen)
     if not by_name then
@@ -243,7 +227,7 @@ end
 ---@return string? address with the actual port
 ---@return string? message
 function Server:start()
-    local transport, keys = options.pick(self.opts, TRANSPORT), {}
+    local transport, keys = options.pick(self.opts, serve.connection_options), {}
     for i, key in ipairs(self.opts.keys or {}) do
         keys[i] = key.text
     end

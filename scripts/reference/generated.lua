@@ -67,10 +67,19 @@ local METHODS = {
 local function class_of(class, list)
     local lines = { "@class " .. class }
     for _, option in ipairs(list) do
-        lines[#lines + 1] = ("@field %s? %s %s"):format(option.name, type_of(option),
-            about(option))
+        lines[#lines + 1] = ("@field %s%s %s %s"):format(option.name, option.required and ""
+            or "?", type_of(option), about(option))
     end
     return lines
+end
+
+-- A table of rules as a list.
+local function list_of(rules)
+    local list = {}
+    for i, option in ipairs(options.names(rules)) do
+        list[i] = options.merge({ name = option }, rules[option])
+    end
+    return list
 end
 
 local function add_machines(by_name)
@@ -82,11 +91,8 @@ local function add_machines(by_name)
             classes)
     end
     for _, name in ipairs(strategy.names) do
-        local class, list = name:gsub("^%l", string.upper) .. "Options", {}
-        local rules = by_name[name] and require("ponder." .. name).option_rules or {}
-        for i, option in ipairs(options.names(rules)) do
-            list[i] = options.merge({ name = option }, rules[option])
-        end
+        local class = name:gsub("^%l", string.upper) .. "Options"
+        local list = list_of(by_name[name] and require("ponder." .. name).option_rules or {})
         if list[1] then
             comments.add(by_name[name], class_of(class, list), "", classes)
         end
@@ -101,7 +107,7 @@ local function add_machines(by_name)
     end
 end
 
----Adds `new` and its options to the modules of the strategies and machines.
+---Adds `new` and its options to the modules of the strategies and machines, and those of servers.
 ---@param modules table[] of comments.read
 function generated.strategies(modules)
     local by_name = {}
@@ -109,6 +115,8 @@ function generated.strategies(modules)
         by_name[module.name] = module
     end
     add_machines(by_name)
+    comments.add(by_name.serve, class_of("ponder.serve.Options",
+        list_of(require("ponder.serve").option_rules)), "")
     for _, name in ipairs(strategy.names) do
         local module = by_name["strategy." .. name]
         local class = ("ponder.strategy.%s.Options"):format(name)

@@ -3,12 +3,14 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli.shared.main"
 local confined = require "ponder.cli.shared.confined"
+local flags = require "ponder.cli.shared.flags"
 local guard = require "ponder.serve.http.guard"
 local host = require "ponder.core.host"
 local logged = require "ponder.run.log.command"
 local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.show.server.logs"
 local model = require "ponder.model"
+local options = require "ponder.base.options"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.serve.mcp.prompts"
 local queues = require "ponder.serve.queue.status"
@@ -20,38 +22,20 @@ local view = require "ponder.show.server"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
 
-local function duration(name, help)
-    return { name, value = "TIME", type = "duration", min = 0, help = help }
-end
+local VALUES = { integer = "N", number = "USD" }
 
-local function count(name, help, min)
-    return { name, value = "N", type = "integer", min = min or 1, help = help }
+-- A section of flags that are options of the server; as flags, times have units.
+local function of_server(title, names)
+    local section = { title = title }
+    for i, name in ipairs(names) do
+        local option = options.merge({ name = name }, server.option_rules[name])
+        local flag, is_time = name:gsub("_ms$", "")
+        section[i] = is_time > 0 and { flag, value = "TIME", type = "duration", min = 0 }
+            or { flag, value = VALUES[option.type], type = option.type, min = option.min }
+        section[i].of_server, section[i].help = name, flags.help_of(option)
+    end
+    return section
 end
-
--- Options that the server takes under the same names; durations in milliseconds.
-local LIMITS = { title = "Limits",
-    count("concurrency", "requests that run at once (default: 64)"),
-    count("max_queue", "requests that wait for a slot (default: 256)", 0),
-    duration("queue_timeout", "longest wait for a slot (default: 60s)"),
-    duration("timeout", "time limit of a request, waiting or computing (default: 10m)"),
-    { "max_cost", value = "USD", type = "number", min = 0, help = "dollars of all requests" },
-    { "max_cost_per_request", value = "USD", type = "number", min = 0,
-        help = "dollars of each request" },
-    count("max_calls_per_request", "model calls of each request"),
-    count("max_kept_answers", "latest answers of /v1/responses kept per key (default: 1000)", 0),
-    count("max_kept_bytes", "bytes of these, per key (default: 16 MiB)", 0),
-    duration("drain", "how long running requests may finish after SIGTERM (default: 30s)"),
-}
-local CONNECTIONS = { title = "Connections",
-    count("max_connections", "open connections (default: 10000)"),
-    count("max_connections_per_address", "open connections from one address (default: 10000)"),
-    count("max_header_bytes", "headers of a request (default: 16384)", 1024),
-    count("max_body_bytes", "body of a request (default: 16 MiB)"),
-    count("max_total_body_bytes", "bodies of all running requests (default: 256 MiB)"),
-    duration("header_timeout", "time to receive headers (default: 10s)"),
-    duration("body_timeout", "time to receive a body (default: 60s)"),
-    duration("idle_timeout", "time between requests (default: 75s)"),
-}
 
 local serve = cli.command({ parse = policies.parse, files = true, logs_requests = true }, {
     { title = "Policies",
@@ -61,7 +45,8 @@ local serve = cli.command({ parse = policies.parse, files = true, logs_requests 
         { "reload", help = "reload changed policy files for new requests" },
         { "log", value = "FILE", files = true,
             help = "log each request as a run in FILE, new or from an earlier start" },
-        count("log_max_runs", "keep only the newest N requests in the log (default: all)"),
+        { "log_max_runs", value = "N", type = "integer", min = 1,
+            help = "keep only the newest N requests in the log (default: all)" },
         logging.RULES.sync,
         { "queues", value = "URL", help = "show the queues of this Redis in /metrics" },
     },
@@ -71,8 +56,10 @@ local serve = cli.command({ parse = policies.parse, files = true, logs_requests 
             help = "allowed keys: KEY [NAME [USD]] per line" },
         { "cors", value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
     },
-    LIMITS,
-    CONNECTIONS,
+    of_server("Limits", { "concurrency", "max_queue", "queue_timeout_ms", "timeout_ms", "max_cost",
+        "max_cost_per_request", "max_calls_per_request", "max_kept_answers", "max_kept_bytes",
+        "drain_ms" }),
+    of_server("Connections", server.connection_options),
     { title = "Untrusted policies", confined.OPTIONS },
 })
 
@@ -127,13 +114,11 @@ local function server_options(given, list, keys)
     opts.embeddings = given.embeddings
         and cli.expect_flag("--embeddings", model.try_open(given.embeddings)) or nil
     opts.resources = shows_runs and resources.of(given.log) or nil
-    for _, section in ipairs { LIMITS, CONNECTIONS } do
-        for _, rule in ipairs(section) do
-            local name, value = rule[1], given[rule[1]]
-            if value and rule.type == "duration" then
-                name, value = name .. "_ms", math.max(math.floor(value * 1000 + 0.5), 1)
-            end
-            opts[name] = value
+    for flag, rule in pairs(serve.rules) do
+        local value = rule.of_server and given[flag]
+        if value then
+            opts[rule.of_server] = rule.type ~= "duration" and value
+                or math.max(math.floor(value * 1000 + 0.5), 1)
         end
     end
     return opts

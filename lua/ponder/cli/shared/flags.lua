@@ -109,24 +109,26 @@ end
 local VALUES = { integer = "N", number = "X", string = "TEXT", duration = "TIME" }
 local NAMED = { model = "NAME", base_url = "URL", reasoning_effort = "LEVEL" }
 
--- 600000 ms as "10m".
-local function show_duration(ms)
-    for _, unit in ipairs { { 60000, "m" }, { 1000, "s" } } do
-        if ms % unit[1] == 0 then
-            return ("%d%s"):format(ms // unit[1], unit[2])
+local UNITS = { ms = { { 60000, "m" }, { 1000, "s" }, { 1, "ms" } },
+    bytes = { { 1 << 20, " MiB" }, { 1, "" } } }
+
+-- The default of an option: 600000 ms as "10m".
+local function show_default(option)
+    for _, unit in ipairs(UNITS[option.name:match "%a+$"] or {}) do
+        if option.default % unit[1] == 0 then
+            return ("%d%s"):format(option.default // unit[1], unit[2])
         end
     end
-    return ms .. "ms"
+    return option.default
 end
 
--- The help, its values and its default: "what must improve: a, b (default: a)".
-local function help_of(option)
+---The help of an option, its values and its default: "what must improve: a, b (default: a)".
+function flags.help_of(option)
     local help, note = (option.help or ""):match "^(.-) ?%(([^()]*)%)$"
     help, note = help or option.help or "", note and { note } or {}
     local default = option.default
     if default ~= nil and type(default) ~= "boolean" then
-        note[#note + 1] = "default: "
-            .. (option.name:find "_ms$" and show_duration(default) or default)
+        note[#note + 1] = "default: " .. show_default(option)
     end
     return help .. (option.enum and ": " .. table.concat(option.enum, ", ") or "")
         .. (note[1] and (" (%s)"):format(table.concat(note, "; ")) or "")
@@ -137,26 +139,26 @@ local function flag_of(option)
     if WITHOUT_FLAG[option.name] then
         return nil
     elseif option.name == "models" then
-        return "models", { value = "ROLE=NAME,...", help = help_of(option), option = option }
+        return "models", { value = "ROLE=NAME,...", help = flags.help_of(option), option = option }
     elseif option.type == "boolean" or option.name == "cache" then
         if option.default ~= true and option.name ~= "cache" then
-            return option.name, { help = help_of(option), option = option }
+            return option.name, { help = flags.help_of(option), option = option }
         end
         return "no_" .. option.name, { option = option, off = true,
             help = option.help:match("^false: (.*)$") or "do not " .. option.help }
     elseif has_type(option, "string") then
         return option.name, { value = NAMED[option.name] or option.enum and "NAME" or "TEXT",
-            enum = option.enum, help = help_of(option), option = option }
+            enum = option.enum, help = flags.help_of(option), option = option }
     elseif has_type(option, "table") then
-        return option.name, { value = "JSON", help = help_of(option), option = option,
+        return option.name, { value = "JSON", help = flags.help_of(option), option = option,
             is_json = true }
     elseif VALUES[option.type] then
         local unit = option.name:find "_ms$" and "ms" or nil
         local kind = unit and "duration" or option.type
         return FLAGS[option.name] or option.name, {
             value = NAMED[option.name] or VALUES[kind],
-            type = kind, unit = unit, min = option.min, max = option.max, help = help_of(option),
-            option = option, was = option.was }
+            type = kind, unit = unit, min = option.min, max = option.max, was = option.was,
+            help = flags.help_of(option), option = option }
     end
 end
 
