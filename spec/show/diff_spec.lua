@@ -134,6 +134,14 @@ describe("ponder diff", function()
         end
     end)
 
+    it("has the largest number for an infinite score in JSON", function()
+        local hopeless = log(function(db)
+            db:execute "UPDATE nodes SET score = -9e999 WHERE id = 'n6'"
+        end)
+        assert.equal(-1.7976931348623157e308,
+            found(log(), hopeless).searches[2].scored[1].b_score)
+    end)
+
     it("compares answers, ends and trees", function()
         local a = log()
         for _, change in ipairs {

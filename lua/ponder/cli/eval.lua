@@ -273,7 +273,7 @@ local function show(given, result)
     local path = given.rescore or logged.path() -- of the log
     result.thresholds = tests
     if given.json then
-        io.stdout:write(quote.terminal_json(json.encode(result)), "\n")
+        cli.print_json(result)
     end
     for _, name in ipairs(OUTPUTS) do
         if given[name] then

@@ -9,7 +9,6 @@ local file = require "ponder.base.file"
 local files = require "ponder.run.log.files"
 local logging = require "ponder.cli.shared.logging"
 local host = require "ponder.core.host"
-local json = require "ponder.json"
 local quote = require "ponder.quote"
 local limits = require "ponder.cli.shared.limits"
 local logged = require "ponder.run.log.command"
@@ -107,43 +106,6 @@ local function load_script(opts, path, arguments)
     return chunk, message, 1
 end
 
-local MAX_FLOAT = 1.7976931348623157e308
-local MAX_DEPTH = 200
-
--- A copy with infinities replaced by the largest finite numbers: a search may score a dead end
--- -math.huge.
-local function finite(value, depth)
-    if math.type(value) == "float" then
-        return value == value and math.max(-MAX_FLOAT, math.min(MAX_FLOAT, value)) or value
-    elseif type(value) ~= "table" or depth > MAX_DEPTH then
-        return value
-    end
-    local copy, meta = {}, getmetatable(value)
-    if type(meta) == "table" and meta.__len and meta.__index then
-        for i = 1, #value do
-            local item = value[i]
-            copy[i] = item == nil and json.null or finite(item, depth + 1)
-        end
-        return json.array(copy)
-    end
-    for name, field in next, value do
-        copy[name] = finite(field, depth + 1)
-    end
-    return meta == getmetatable(json.array {}) and json.array(copy) or copy
-end
-
-local function print_json(value)
-    local ok, text = pcall(json.encode, value)
-    if not ok and text:find("infinity cannot be JSON", 1, true) then
-        ok, text = pcall(json.encode, finite(value, 0))
-    end
-    if not ok then
-        return nil, text:gsub("^.-json%.encode: ", "")
-    end
-    stdout:write(quote.terminal_json(text), "\n")
-    return true
-end
-
 -- What a file is for, if its value is of a kind that only other commands use; and the command for
 -- one that does nothing by itself.
 local function purpose_of(value)
@@ -200,8 +162,12 @@ local function execute(chunk, opts, operands)
         end
         return 0
     end
-    local printed, why = print_json(result)
-    return printed and 0 or cli.fail("ponder: --json", why)
+    local ok_json, text = pcall(require("ponder.show.export.json").line, result)
+    if not ok_json then
+        return cli.fail("ponder: --json", (text:gsub("^.-json%.encode: ", "")))
+    end
+    stdout:write(text, "\n")
+    return 0
 end
 
 ---@param list string[] the words before the arguments are at 0 and below

@@ -245,7 +245,7 @@ end
 
 ---Prints a value as one line of JSON, safe for a terminal.
 function cli.print_json(value)
-    io.stdout:write(quote.terminal_json(require("ponder.json").encode(value)), "\n")
+    io.stdout:write(require("ponder.show.export.json").line(value), "\n")
     io.stdout:flush()
 end
 

@@ -9,17 +9,37 @@ local export = {}
 
 local LISTS = { "sessions", "files", "searches", "calls", "attempts", "effects", "events" }
 
-local function bound_score(row)
-    row.score = row.score and tally.finite(row.score)
+local MAX_DEPTH = 200
+
+-- A copy without infinities.
+local function finite(value, depth)
+    if math.type(value) == "float" then
+        return value == value and tally.finite(value) or value
+    elseif type(value) ~= "table" or depth > MAX_DEPTH then
+        return value
+    end
+    local copy, meta = {}, getmetatable(value)
+    if type(meta) == "table" and meta.__len and meta.__index then
+        for i = 1, #value do
+            local item = value[i]
+            copy[i] = item == nil and json.null or finite(item, depth + 1)
+        end
+        return json.array(copy)
+    end
+    for name, field in next, value do
+        copy[name] = finite(field, depth + 1)
+    end
+    return meta == getmetatable(json.array {}) and json.array(copy) or copy
 end
 
----A row, or the summary of a run, as one line of JSON.
-function export.line(row)
-    bound_score(row)
-    for _, search in ipairs(row.searches or {}) do
-        bound_score(search)
+---A value as one line of JSON, safe for a terminal. The largest finite numbers replace infinities:
+---a search may score a dead end -math.huge. Raises what json.encode raises.
+function export.line(value)
+    local ok, text = pcall(json.encode, value)
+    if not ok and text:find("infinity cannot be JSON", 1, true) then
+        return quote.terminal_json(json.encode(finite(value, 0)))
     end
-    return quote.terminal_json(json.encode(row))
+    return quote.terminal_json(ok and text or error(text, 0))
 end
 
 local function write_row(out, row)
