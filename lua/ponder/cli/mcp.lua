@@ -23,12 +23,7 @@ local mcp = cli.command({ parse = policies.parse, files = true, logs_requests = 
     { "log", value = "FILE", files = true,
         help = "log each call as a run in FILE, and offer these runs as resources" },
     logging.RULES.sync,
-    { "timeout", value = "TIME", type = "duration", min = 0,
-        help = "time limit of a call (default: 10m)" },
-    { "max_cost_per_request", value = "USD", type = "number", min = 0,
-        help = "dollars of each call" },
-    { "max_calls_per_request", value = "N", type = "integer", min = 1,
-        help = "model calls of each call" },
+    policies.server_flags(nil, { "timeout_ms", "max_cost_per_request", "max_calls_per_request" }),
 })
 
 mcp.summary = "offer policies as tools to agents (Model Context Protocol)"
@@ -123,12 +118,12 @@ local function serve(made, out)
 end
 
 function mcp.run(given, operands, arguments)
-    local status = policies.begin("mcp", given, operands, arguments)
+    local status = policies.begin("mcp", mcp.rules, given, operands, arguments)
     if status then
         return status
     end
     local out = cli.need(host.take_output()) -- policies and their programs write elsewhere
-    local opts = policies.limits(given)
+    local opts = policies.server_options(mcp.rules, given)
     opts.policies, opts.version = policies.load(operands, given), host.version
     opts.prompts, opts.resources = prompts.catalog, given.log and resources.of(given.log) or nil
     local _, made = cli.expect(pcall(server.new, opts))

@@ -3,14 +3,12 @@
 local args = require "ponder.args"
 local cli = require "ponder.cli.shared.main"
 local confined = require "ponder.cli.shared.confined"
-local flags = require "ponder.cli.shared.flags"
 local guard = require "ponder.serve.http.guard"
 local host = require "ponder.core.host"
 local logged = require "ponder.run.log.command"
 local logging = require "ponder.cli.shared.logging"
 local logs = require "ponder.show.server.logs"
 local model = require "ponder.model"
-local options = require "ponder.base.options"
 local policies = require "ponder.cli.shared.policies"
 local prompts = require "ponder.serve.mcp.prompts"
 local queues = require "ponder.serve.queue.status"
@@ -21,21 +19,6 @@ local server = require "ponder.serve"
 local view = require "ponder.show.server"
 local strategy = require "ponder.strategy"
 local task = require "ponder.task"
-
-local VALUES = { integer = "N", number = "USD" }
-
--- A section of flags that are options of the server; as flags, times have units.
-local function of_server(title, names)
-    local section = { title = title }
-    for i, name in ipairs(names) do
-        local option = options.merge({ name = name }, server.option_rules[name])
-        local flag, is_time = name:gsub("_ms$", "")
-        section[i] = is_time > 0 and { flag, value = "TIME", type = "duration", min = 0 }
-            or { flag, value = VALUES[option.type], type = option.type, min = option.min }
-        section[i].of_server, section[i].help = name, flags.help_of(option)
-    end
-    return section
-end
 
 local serve = cli.command({ parse = policies.parse, files = true, logs_requests = true }, {
     { title = "Policies",
@@ -56,10 +39,10 @@ local serve = cli.command({ parse = policies.parse, files = true, logs_requests 
             help = "allowed keys: KEY [NAME [USD]] per line" },
         { "cors", value = "ORIGIN,...", type = "list", help = "allow web pages of these origins" },
     },
-    of_server("Limits", { "concurrency", "max_queue", "queue_timeout_ms", "timeout_ms", "max_cost",
-        "max_cost_per_request", "max_calls_per_request", "max_kept_answers", "max_kept_bytes",
-        "drain_ms" }),
-    of_server("Connections", server.connection_options),
+    policies.server_flags("Limits", { "concurrency", "max_queue", "queue_timeout_ms", "timeout_ms",
+        "max_cost", "max_cost_per_request", "max_calls_per_request", "max_kept_answers",
+        "max_kept_bytes", "drain_ms" }),
+    policies.server_flags("Connections", server.connection_options),
     { title = "Untrusted policies", confined.OPTIONS },
 })
 
@@ -108,19 +91,12 @@ local REDIS = { timeout_ms = 2000, connect_timeout_ms = 1000 } -- short, since a
 local function server_options(given, list, keys)
     -- With several keys, each would see the runs of the others.
     local shows_runs = given.log and (not keys or #keys == 1)
-    local opts = policies.limits(given)
+    local opts = policies.server_options(serve.rules, given)
     opts.policies, opts.keys, opts.listen, opts.cors = list, keys, given.listen, given.cors
     opts.prompts, opts.version = prompts.catalog, host.version
     opts.embeddings = given.embeddings
         and cli.expect_flag("--embeddings", model.try_open(given.embeddings)) or nil
     opts.resources = shows_runs and resources.of(given.log) or nil
-    for flag, rule in pairs(serve.rules) do
-        local value = rule.of_server and given[flag]
-        if value then
-            opts[rule.of_server] = rule.type ~= "duration" and value
-                or math.max(math.floor(value * 1000 + 0.5), 1)
-        end
-    end
     return opts
 end
 
@@ -154,7 +130,7 @@ function serve.run(given, operands, arguments)
         and "expected a policy: ponder serve FILE.lua, or ponder serve tot --model NAME"
         or given.untrusted and given.reload and "--reload cannot be combined with --untrusted"))
     confined.check(given, BUDGETS)
-    local status = policies.begin("serve", given, operands, arguments)
+    local status = policies.begin("serve", serve.rules, given, operands, arguments)
     if status then
         return status
     end

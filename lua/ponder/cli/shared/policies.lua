@@ -14,6 +14,7 @@ local logged = require "ponder.run.log.command"
 local model = require "ponder.model"
 local options = require "ponder.base.options"
 local policies = require "ponder.serve.http.policies"
+local server = require "ponder.serve"
 local strategy = require "ponder.strategy"
 local toolbox = require "ponder.cli.shared.toolbox"
 
@@ -26,6 +27,36 @@ local SILENT = { think = nothing, write = nothing, progress = nothing, log = not
 local STRATEGIES, ASKS_MODELS = {}, { chat = true }
 for _, name in ipairs(strategy.names) do
     STRATEGIES[name], ASKS_MODELS[name] = true, true
+end
+
+local VALUES = { integer = "N", number = "USD" }
+
+---A section of flags that are options of serve.new; as flags, times have units.
+---@param names string[] of the options
+function shared.server_flags(title, names)
+    local section = { title = title }
+    for i, name in ipairs(names) do
+        local option = options.merge({ name = name }, server.option_rules[name])
+        local flag, is_time = name:gsub("_ms$", "")
+        section[i] = is_time > 0 and { flag, value = "TIME", type = "duration", min = 0 }
+            or { flag, value = VALUES[option.type], type = option.type, min = option.min }
+        section[i].of_server, section[i].help = name, flags.help_of(option)
+    end
+    return section
+end
+
+---The options of serve.new that these flags give.
+---@param rules table<string, ArgumentRule> of the command
+function shared.server_options(rules, given)
+    local opts = {}
+    for flag, rule in pairs(rules) do
+        local value = rule.of_server and given[flag]
+        if value then
+            opts[rule.of_server] = rule.type ~= "duration" and value
+                or math.max(math.floor(value * 1000 + 0.5), 1)
+        end
+    end
+    return opts
 end
 
 ---Parses the arguments of `serve` or `mcp`, with the flags of the strategies that they name.
@@ -163,19 +194,10 @@ function shared.load(operands, given)
     return all
 end
 
-local TIMEOUT_S = 600
-
----The limits of one call of a policy.
----@param given table the flags
----@return ponder.serve.Limits
-function shared.limits(given)
-    return { timeout_ms = math.max((given.timeout or TIMEOUT_S) * 1000 // 1 | 0, 1),
-        max_cost_per_request = given.max_cost_per_request,
-        max_calls_per_request = given.max_calls_per_request }
-end
-
 -- Answers a logged request again, for `ponder replay FILE#3` and `fork`; prints the answer.
-local function answer_again(play, operands, given)
+local function answer_again(play, operands, rules, given)
+    local limits = options.merge({ timeout_ms = server.option_rules.timeout_ms.default },
+        shared.server_options(rules, given))
     local asked = play.request
     local fields = asked and type(asked.input) == "string" and json.decode(asked.input)
     cli.expect(type(fields) == "table", ("this is the log of a server: name one of its requests, "
@@ -189,8 +211,8 @@ local function answer_again(play, operands, given)
                 io.stdout:write(value == nil and why and "" or tostring(answer) .. "\n")
                 return value, why, code
             end
-            local result, problem = policies.call(policy, fields, SILENT,
-                shared.limits(given), math.type(asked.seed) == "integer" and asked.seed or nil)
+            local result, problem = policies.call(policy, fields, SILENT, limits,
+                math.type(asked.seed) == "integer" and asked.seed or nil)
             return result and 0 or cli.report_error(problem.message)
         end
     end
@@ -211,10 +233,11 @@ end
 
 ---Begins a server: its output, and its log if --log names one. If a logged request is to be
 ---answered again, does that instead.
+---@param rules table<string, ArgumentRule> of the command
 ---@param given table the flags
 ---@param operands string[] as of load
 ---@return integer? status of a request that was answered again
-function shared.begin(command, given, operands, arguments)
+function shared.begin(command, rules, given, operands, arguments)
     shared.print_to_stderr()
     local is_played, reloads = logged.is_played(), false
     for _, word in ipairs(operands) do
@@ -229,7 +252,7 @@ function shared.begin(command, given, operands, arguments)
         no_log = not given.log and not is_played },
         { command = command, arguments = arguments }, { adds = true })
     local play = logged.current() and logged.current().play
-    return play and answer_again(play, operands, given)
+    return play and answer_again(play, operands, rules, given)
 end
 
 return shared
