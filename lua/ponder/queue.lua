@@ -168,8 +168,9 @@ local function play(self, slot)
     local results = table.pack(pcall(self.script.functions[slot.call], item, slot.index))
     if not results[1] then
         return nil, payload.text(results[2]), "DEAD"
-    elseif results[2] == nil then
-        return table.unpack(results, 2, results.n)
+    elseif results[2] == nil and results[3] ~= nil then
+        local _, failure = payload.read(payload.failure(table.unpack(results, 3, 5)))
+        return nil, failure.message, failure.code, failure.partial
     end
     local sent, problem = payload.value(results[2])
     if not sent then

@@ -146,12 +146,6 @@ describe("a queue", function()
         assert.same({ "paid 1" }, lab:lines "calls")
     end)
 
-    it("shows a value that is returned in place of a message", function()
-        assert.equal('{"a":1}\t5\n', (run [[
-            local _, e = q:map({ 1 }, "fail_oddly")
-            print(e[1].message, e[1].code)]]))
-    end)
-
     it("makes dead letters of jobs that raise errors too often", function()
         local out = run [[
             local r, e = q:map({ 1, 2, 3 }, "raise", { max_attempts = 2 })
@@ -256,6 +250,7 @@ describe("a queue", function()
                 fails({ 5 }, "refuse")
                 fails({ 1 }, "raise_only", { max_attempts = 1 })
                 fails({ 1 }, "raise_table", { max_attempts = 1 })
+                fails({ 1 }, "fail_oddly")
                 fails({ 1 }, "odd")
                 fails({ 900 }, "nap", { budget = { timeout_ms = 200 } })
                 local t = task.spawn(q.map, q, { 60, 61 }, "nap")
@@ -264,7 +259,7 @@ describe("a queue", function()
                 local _, e = t:join()
                 print(e[1].message, e[1].code, e[2].code, q:status().running)]]
             assert.matches('^nil\tREFUSED\tno 5\nnil\tDEAD\traised 1\nnil\tDEAD\t{"a":1}\n'
-                .. 'nil\tBAD_RESULT\t[^\n]+\nnil\tTIMEOUT\t[^\n]+\n'
+                .. 'nil\t5\t{"a":1}\nnil\tBAD_RESULT\t[^\n]+\nnil\tTIMEOUT\t[^\n]+\n'
                 .. '[^\n]+\tCANCELLED\tCANCELLED\t0\n$', out)
             lab:replays(out)
         end)
