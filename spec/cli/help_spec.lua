@@ -53,10 +53,8 @@ local function script_of(text)
 end
 
 describe("ponder help", function()
-    it("lists topics, shows a command's help, and suggests what was meant", function()
+    it("lists topics, and suggests what was meant", function()
         assert.is_true(#TOPICS >= 10)
-        assert.equal(ponder({ "--help" }).out, ponder({ "help" }).out)
-        assert.equal(ponder({ "tot", "--help" }).out, ponder({ "help", "tot" }).out)
         local r = ponder({ "help", "serches" })
         assert.same({ 2, "", 'ponder help: no such command or topic: "serches" (did you mean '
             .. "searches?)\n" }, { r.status, r.out, r.err })

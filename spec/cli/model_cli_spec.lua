@@ -30,13 +30,6 @@ describe("the command", function()
         assert.same({ 0.5, 9, true }, { sent.temperature, sent.max_tokens, sent.stream })
     end)
 
-    it("chat reads standard input, and PONDER_MODEL", function()
-        local status, out = run("text=ok&deltas=1", { "chat", "-" }, "it's a prompt",
-            { PONDER_MODEL = "openai:m" })
-        assert.same({ 0, "ok\n" }, { status, out })
-        assert.truthy(s:request():find("it's a prompt", 1, true))
-    end)
-
     it("models ends at Ctrl-C, and takes it for no failure of a server", function()
         local r = shell.run(([[
             OPENAI_API_KEY= ANTHROPIC_API_KEY= OLLAMA_HOST=%s/s/delay=60000 %s models >$OUT 2>$ERR &
@@ -71,10 +64,7 @@ describe("the command", function()
             { "status=401", { "--model", "openai:m", "x" }, 1,
                 "/chat/completions: the key is from $OPENAI_API_KEY [AUTH]\n" },
             { nil, { "--model", "opnai:m", "x" }, 1, 'did you mean "openai:m"?' },
-            { nil, { "x" }, 1, "PONDER_MODEL" },
             { nil, { "--model", "anthropic:m", "x" }, 1, "ANTHROPIC_API_KEY is not set" },
-            { nil, {}, 2, "expected a prompt" },
-            { nil, { "--modle", "x" }, 2, "did you mean --model?" },
             { nil, { "--temperature", "hot", "x" }, 2, "--temperature must be a number" },
         }
         for _, case in ipairs(cases) do

@@ -67,16 +67,6 @@ describe("ponder log", function()
         assert.equal(2, ponder({ "log", "--limit", "0" }).status)
         assert.equal(2, ponder({ "log", "x" }).status)
     end)
-
-    it("fits terminals, wide and narrow", function()
-        for _, columns in ipairs { 80, 40 } do
-            local s <close> = screen.open({ "log" }, { columns = columns, env = ENV })
-            local status, lines = s:finish()
-            assert.equal(0, status)
-            assert.equal(3, #lines, table.concat(lines, "\n")) -- no line was broken
-            assert.matches("^1 .*completed.* run pol", lines[2])
-        end
-    end)
 end)
 
 describe("ponder show", function()

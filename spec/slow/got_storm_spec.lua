@@ -1,4 +1,4 @@
--- ponder.got under random messages: invariants, maps at every step, hostile maps, and
+-- ponder.got under random messages: invariants, maps at every step, and
 -- the table of transitions in the documentation.
 
 local got = require "ponder.got"
@@ -242,27 +242,5 @@ describe("ponder.got under random messages", function()
             expected[row.from .. " " .. row.to] = true
         end
         assert.same(sorted(expected), sorted(moves))
-    end)
-end)
-
-describe("got.from_map", function()
-    it("takes functions and changed options from opts", function()
-        local machine = got.new { parse_connections = function()
-            return {}
-        end, prompts = { score = "Judge!", vote = function() end } }
-        local map = json.decode(json.encode(machine:to_map()))
-        assert.is_nil(map.parse_connections)
-        assert.same({ score = "Judge!" }, map.prompts)
-        local back = got.from_map(map, { max_nodes = 7, parse_scores = function()
-            return {}
-        end })
-        assert.equal(7, back.max_nodes)
-        assert.equal("function", type(back.parse_scores))
-        assert.has_error(function()
-            got.from_map(map, { max_node = 7 })
-        end)
-        assert.has_error(function()
-            got.from_map("text")
-        end, "got.from_map: map must be a table (got \"text\")")
     end)
 end)

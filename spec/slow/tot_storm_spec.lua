@@ -180,47 +180,4 @@ describe("Tree of Thoughts under random messages", function()
             end
         end)
     end
-
-    it("has independent clones", function()
-        for seed = 1, 30 do
-            math.randomseed(seed)
-            local opts = random_options(2)
-            local left
-            local right = driver.run(tot.new(opts), ENV, { between = function(machine, open)
-                local copy = machine:clone()
-                if not left and #open > 0 and math.random() < 0.2 then
-                    left = { machine = copy, map = json.encode(copy:to_map()), open = open[1] }
-                end
-                return machine
-            end })
-            assert.is_true(right.result ~= nil)
-            if left then
-                assert.equal(left.map, json.encode(left.machine:to_map()))
-                left.machine:update(driver.reply(left.open, function() return 0.25 end), ENV)
-                assert.is_true(left.map ~= json.encode(left.machine:to_map()))
-            end
-        end
-    end)
-end)
-
-describe("tot.from_map", function()
-    local map
-    do
-        local machine = tot.new { batch = 2, convergence_window = 2, beam_width = 5 }
-        local open = machine:update({ type = "start", prompt = "q", call_id = "s" }, ENV)
-        for _ = 1, 5 do
-            local reply = driver.reply(table.remove(open), driver.hash_score)
-            table.move(machine:update(reply, ENV), 1, 9, #open + 1, open)
-        end
-        machine:update({ type = "llm_partial", call_id = open[1].call_id, delta = "x" }, ENV)
-        map = json.encode(machine:to_map())
-    end
-
-    it("accepts functions and other options again", function()
-        local machine = tot.from_map(json.decode(map), { halt = function() return "now" end })
-        driver.run_on(machine)
-        assert.equal("now", machine.termination_reason)
-        assert.equal(7, tot.from_map(json.decode(map), { top_k = 7 }).top_k)
-        assert.has_error(function() tot.from_map(json.decode(map), { top_kk = 7 }) end)
-    end)
 end)

@@ -87,25 +87,6 @@ describe("ponder.got, the default run", function()
         assert.equal("find_connections", scored(machine, open[1], { n2 = 0.3 })[1].type)
     end)
 
-    it("adds the thoughts of a round in request order, whatever the order of replies", function()
-        for _, order in ipairs { { 1, 2, 3 }, { 3, 2, 1 }, { 2, 3, 1 }, { 3, 1, 2 } } do
-            local machine = got.new()
-            local open = start(machine)
-            for i, k in ipairs(order) do
-                assert.equal(1, #machine.nodes)
-                assert.equal("generating", machine.status)
-                local came = machine:update { type = "llm_result", ok = true,
-                    call_id = open[k].call_id, text = "thought " .. k }
-                assert.equal(i == 3 and 1 or 0, #came)
-            end
-            for k = 1, 3 do
-                assert.equal("thought " .. k, machine.nodes[k + 1].content)
-                assert.equal(1, machine.nodes[k + 1].depth)
-            end
-            assert.equal("scoring", machine.status)
-        end
-    end)
-
     it("continues from the best unexpanded thought", function()
         local machine = got.new { min_nodes_for_aggregation = 7, connect = false }
         local open = drive_to(machine, "score_thoughts")

@@ -205,20 +205,4 @@ describe("the graph of ponder.got", function()
             assert.equal(30000, #ladder:get_ancestors("10000"))
         end)
     end)
-
-    it("can be read through the lazy lists nodes and edges", function()
-        local machine = build({ { id = "a" }, { id = "b" } }, { { "a", "b" } })
-        local nodes = machine.nodes
-        machine:add_node { id = "c" }
-        assert.equal(3, #nodes)
-        assert.equal("c", nodes[3].id)
-        assert.is_nil(nodes[4])
-        assert.is_nil(nodes[0])
-        local seen = {}
-        for i, node in ipairs(nodes) do
-            seen[i] = node.id
-        end
-        assert.same({ "a", "b", "c" }, seen)
-        assert.equal('[{"from":"a","to":"b","type":"generates"}]', json.encode(machine.edges))
-    end)
 end)

@@ -251,23 +251,6 @@ describe("halt and select", function()
 end)
 
 describe("a batch", function()
-    it("has its calls in flight together, and one tree for every order of replies", function()
-        local trees = {}
-        for trial = 1, 20 do
-            math.randomseed(trial)
-            local machine = driver.run(tot.new { batch = 4, max_nodes = 60, max_depth = 4,
-                convergence_window = 1 }, { now_ms = 0 }, { pick = function(n)
-                return trial == 1 and 1 or math.random(n)
-            end })
-            trees[driver.tree(machine) .. machine.termination_reason] = true
-        end
-        local count = 0
-        for _ in pairs(trees) do
-            count = count + 1
-        end
-        assert.equal(1, count)
-    end)
-
     it("is generating while any generation is open, and requests scores at once", function()
         local machine, directive = start { batch = 2, branching_factor = 2, convergence_window = 1 }
         local round = expand(machine, directive, { 0.5, 0.6 })

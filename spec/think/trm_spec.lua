@@ -322,20 +322,6 @@ describe("TRM prompts", function()
     end)
 end)
 
-describe("a TRM map", function()
-    it("accepts functions and options again", function()
-        local map = json.decode(json.encode(trm.new():to_map()))
-        local machine = trm.from_map(map, { max_supervision_steps = 1, prompts = {
-            reason = function()
-                return { { role = "user", content = "own" } }
-            end,
-        } })
-        local directives = machine:update { type = "start", prompt = "q", call_id = "c0" }
-        assert.equal("own", directives[1].context[1].content)
-        assert.equal(1, machine.max_supervision_steps)
-    end)
-end)
-
 describe("a sequence of random messages", function()
     local TYPES = { "start", "reasoning_result", "supervision_result", "improvement_result",
         "llm_partial", "llm_result", "error", "x" }
