@@ -2,6 +2,7 @@
 
 local flags = require "ponder.cli.shared.flags"
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local screen = require "screen"
 local shell = require "shell"
 
@@ -269,8 +270,7 @@ local STILL = { WAIT = "0.1", LATER = "30" }
 local function env(more)
     local all = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", WAIT = "0",
         XDG_STATE_HOME = shell.state_home() }
-    for name, value in pairs(more or {}) do all[name] = value end
-    return all
+    return merge(all, more)
 end
 
 -- The screen without what differs from run to run: the time, the model's directory.

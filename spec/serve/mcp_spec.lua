@@ -2,6 +2,7 @@
 
 local client = require "ponder.mcp"
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local models = require "ponder.model"
 local server = require "ponder.serve.mcp.server"
 local serve = require "ponder.serve"
@@ -39,9 +40,7 @@ local function talk(messages, opts)
     local sent = {}
     task.run(function()
         local all = { policies = POLICIES, log = function(text) sent.logged = text end }
-        for name, value in pairs(opts or {}) do
-            all[name] = value
-        end
+        merge(all, opts)
         local session = server.new(all):session(function(message)
             sent[#sent + 1] = json.decode(json.encode(message))
         end)

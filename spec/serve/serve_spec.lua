@@ -3,6 +3,7 @@
 local guard = require "ponder.serve.http.guard"
 local json = require "ponder.json"
 local help = require "task_help"
+local merge = require("ponder.base.options").merge
 local models = require "ponder.model"
 local outlet = require "ponder.serve.http.outlet"
 local search = require "ponder.search"
@@ -369,9 +370,7 @@ describe("the other endpoints", function()
             local function ended(path, more, ...)
                 local body = chat("cut", "a b c")
                 body.input = path == "/v1/responses" and "a b c" or nil
-                for name, value in pairs(more) do
-                    body[name] = value
-                end
+                merge(body, more)
                 local _, reply = client("POST", path, body)
                 body.stream = true
                 local events = stream(client, path, body)

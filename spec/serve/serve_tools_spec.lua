@@ -2,6 +2,7 @@
 
 local ensemble = require "ponder.ensemble"
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local served = require "served"
 
@@ -45,8 +46,7 @@ describe("POST /v1/chat/completions with tools", function()
 
     local function body(more)
         local all = { model = "weather", messages = { USER }, tools = TOOLS }
-        for name, value in pairs(more or {}) do all[name] = value end
-        return all
+        return merge(all, more)
     end
 
     it("gives them to the policy, and its calls to the client", function()

@@ -4,6 +4,7 @@ local amount = require "ponder.show.amount"
 local got = require "ponder.got"
 local grid = require "ponder.show.grid"
 local look = require "ponder.think.strategy.look"
+local merge = require("ponder.base.options").merge
 local progress = require "ponder.show.progress"
 local shell = require "shell"
 local style = require "ponder.show.style"
@@ -162,7 +163,7 @@ describe("an amount", function()
             amount.tokens({ unmetered = 0 }, nil) })
         local function spent(more)
             local all = { calls = 2, failed = 0, in_flight = 0, tokens = 9, cost = 0, unpriced = 0 }
-            for name, value in pairs(more) do all[name] = value end
+            merge(all, more)
             return table.concat(amount.spent(all, 1), ", ")
         end
         assert.same({ "2 calls, 9 tokens, 1.0 s", "2 calls, ~9 tokens, ~$0.50, 1.0 s",

@@ -5,6 +5,7 @@
 ---     end)
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local serve = require "ponder.serve"
 local shell = require "shell"
 local task = require "ponder.task"
@@ -78,10 +79,7 @@ served.on_server = within(served.run)
 ---@return table
 function served.chat(model, text, more)
     local body = { model = model, messages = { { role = "user", content = text } } }
-    for name, value in pairs(more or {}) do
-        body[name] = value
-    end
-    return body
+    return merge(body, more)
 end
 
 ---Starts `ponder serve ARGUMENTS...` in a directory, and waits until it listens.

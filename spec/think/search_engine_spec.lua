@@ -1,6 +1,8 @@
 -- What all searches share besides their trees: memory, statistics and messages.
 
+local help = require "task_help"
 local linear = require "linear"
+local merge = require("ponder.base.options").merge
 local raises = require "raises"
 local search = require "ponder.search"
 local size = require "size"
@@ -13,10 +15,7 @@ local function options(changes)
         evaluate = function(n) return n % 101 end,
         is_terminal = function(n) return n % 1009 == 0 end,
     }
-    for name, value in pairs(changes or {}) do
-        opts[name] = value
-    end
-    return opts
+    return merge(opts, changes)
 end
 
 local function path_options(changes)
@@ -27,10 +26,7 @@ local function path_options(changes)
         heuristic = function(s) return s < 100 and 3 or 0 end,
         is_terminal = function(s) return s == 199 or s == 240 end,
     }
-    for name, value in pairs(changes or {}) do
-        opts[name] = value
-    end
-    return opts
+    return merge(opts, changes)
 end
 
 describe('retain = "path"', function()
@@ -150,10 +146,7 @@ describe("memory", function()
                     return { n * 2, n * 2 + 1 }
                 end,
             }
-            local now = 0
-            local result = task.run_with({ clock = function() return now end,
-                wait = function(s) now = now + s end }, search.run, opts)
-            return seen, #result.tree.nodes
+            return seen, #help.run(search.run, opts).tree.nodes
         end
         local one, nodes = run(1)
         assert.same({ [0] = "", [1] = "" }, { [0] = one[0], [1] = one[1] })

@@ -2,6 +2,7 @@
 -- built-in searches.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local problems = require "search_problem"
 local search = require "ponder.search"
 local task = require "ponder.task"
@@ -27,10 +28,7 @@ local function options(changes)
         evaluate = function(n) return n * 37 % 101 / 101 end,
         is_terminal = function(n) return n % 13 == 0 end,
     }
-    for name, value in pairs(changes or {}) do
-        opts[name] = value
-    end
-    return opts
+    return merge(opts, changes)
 end
 
 -- Plain UCT, one ticket a round, as search.run's uct without normalize and prior.
@@ -165,9 +163,7 @@ describe("a policy in Lua", function()
         local function message(rules, changes)
             rules.name = rules.name or "mine"
             local all = { search = rules }
-            for name, value in pairs(changes or {}) do
-                all[name] = value
-            end
+            merge(all, changes)
             local ok, text = pcall(search.run, options(all))
             assert.is_false(ok)
             return text
@@ -270,10 +266,7 @@ describe("ask and tell", function()
         local function without_expand(changes)
             local opts = options()
             opts.expand = nil
-            for name, value in pairs(changes) do
-                opts[name] = value
-            end
-            return opts
+            return merge(opts, changes)
         end
         for name, value in pairs { expand = print, concurrency = 2, lazy = true } do
             assert.error_matches(function() search.new(without_expand { [name] = value }) end,

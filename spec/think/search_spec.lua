@@ -1,4 +1,6 @@
+local help = require "task_help"
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local raises = require "raises"
 local reference = require "reference_search"
 local search = require "ponder.search"
@@ -80,10 +82,7 @@ local function count(overrides)
         is_terminal = function(s) return s == 5 end,
         k = 2, max_depth = 3,
     }
-    for name, value in pairs(overrides or {}) do
-        opts[name] = value
-    end
-    return opts
+    return merge(opts, overrides)
 end
 
 describe("search.run", function()
@@ -125,11 +124,7 @@ describe("search.run", function()
                         return callback(first, ...)
                     end
                 end
-                local now = 0
-                local result, message, _, partial = task.run_with({
-                    clock = function() return now end,
-                    wait = function(seconds) now = now + seconds end,
-                }, search.run, opts)
+                local result, message, _, partial = help.run(search.run, opts)
                 failed = failed + (result and 0 or 1)
                 return result and summary(result)
                     or ("%s, %d nodes"):format(message, #partial.tree.nodes),
@@ -156,7 +151,6 @@ describe("search.run", function()
 
     it("runs concurrently what may be: levels, beams, and the children of a node", function()
         local function wall(overrides)
-            local now = 0
             local opts = count(overrides)
             opts.is_terminal = function() return false end
             opts.concurrency, opts.max_depth, opts.k = 100, 3, 2
@@ -167,11 +161,10 @@ describe("search.run", function()
                     return callback(...)
                 end
             end
-            task.run_with({
-                clock = function() return now end,
-                wait = function(seconds) now = now + seconds end,
-            }, search.run, opts)
-            return now
+            return help.run(function()
+                search.run(opts)
+                return task.now()
+            end)
         end
         -- One second for the root's score; then one expansion and one evaluation a level.
         assert.equal(7, wall { search = "bfs" })
@@ -183,7 +176,7 @@ describe("search.run", function()
     end)
 
     it("never has more callbacks in flight than allowed", function()
-        local now, running, most = 0, 0, 0
+        local running, most = 0, 0
         local function slow(callback)
             return function(...)
                 running = running + 1
@@ -195,10 +188,7 @@ describe("search.run", function()
         end
         local opts = count { concurrency = 3, max_depth = 5 }
         opts.expand, opts.evaluate = slow(opts.expand), slow(opts.evaluate)
-        task.run_with({
-            clock = function() return now end,
-            wait = function(seconds) now = now + seconds end,
-        }, search.run, opts)
+        help.run(search.run, opts)
         assert.equal(3, most)
     end)
 
@@ -326,19 +316,15 @@ describe("search.run", function()
         assert.is_true(result.stats.nodes > 1)
         -- A callback that waits beyond the deadline is cut off, one at a time or many.
         for _, concurrency in ipairs { 1, 4 } do
-            local finished, now = 0, 0
-            result = task.run_with({
-                clock = function() return now end,
-                wait = function(seconds) now = now + seconds end,
-            }, search.run, count {
-                concurrency = concurrency,
-                max_duration_ms = 5500,
-                evaluate = function(s)
-                    task.sleep(s < 2 and 1 or 60)
-                    finished = finished + 1
-                    return s
-                end,
-            })
+            local finished, now = 0
+            result, now = help.run(function()
+                return search.run(count { concurrency = concurrency, max_duration_ms = 5500,
+                    evaluate = function(s)
+                        task.sleep(s < 2 and 1 or 60)
+                        finished = finished + 1
+                        return s
+                    end }), task.now()
+            end)
             assert.equal("max_duration", result.stop_reason)
             assert.equal(5.5, now)
             assert.equal(finished, result.stats.nodes)
@@ -430,23 +416,20 @@ describe("a failing callback", function()
     end)
 
     it("that raises cancels its siblings", function()
-        local now, finished = 0, 0
-        local ok, message = pcall(task.run_with, {
-            clock = function() return now end,
-            wait = function(seconds) now = now + seconds end,
-        }, search.run, count { k = 2, concurrency = 8, evaluate = function(s)
-            if s == 2 then
-                error "boom"
-            elseif s > 0 then
-                task.sleep(100)
-                finished = finished + 1
-            end
-            return s
-        end })
-        assert.is_false(ok)
-        assert.matches("evaluate raised for node 2", message)
-        assert.equal(0, finished)
-        assert.equal(0, now)
+        local finished = 0
+        help.run(function()
+            raises("evaluate raised for node 2", search.run, count { k = 2, concurrency = 8,
+                evaluate = function(s)
+                    if s == 2 then
+                        error "boom"
+                    elseif s > 0 then
+                        task.sleep(100)
+                        finished = finished + 1
+                    end
+                    return s
+                end })
+            assert.same({ 0, 0 }, { finished, task.now() })
+        end)
     end)
 
     it("in a concurrent search counts only when its turn comes", function()

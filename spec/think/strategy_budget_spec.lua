@@ -1,5 +1,6 @@
 -- What strategies spend: outer budgets, custom models, calls in flight.
 
+local merge = require("ponder.base.options").merge
 local play = require "strategy_play"
 local task = require "ponder.task"
 
@@ -26,8 +27,7 @@ local function own_model(seconds, more)
         task.sleep(seconds)
         return { text = "a thought", usage = USAGE }
     end
-    for name, value in pairs(more or {}) do m[name] = value end
-    return m
+    return merge(m, more)
 end
 
 describe("a budget around a strategy", function()

@@ -1,6 +1,7 @@
 -- The strategies end to end, with models that the spec plays, on a simulated clock.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local play = require "strategy_play"
 local prompt = require "ponder.prompt"
 local raises = require "raises"
@@ -437,9 +438,7 @@ describe("tools", function()
 
     local function results(tool, tool_calls, more)
         local opts = { model = asking(tool_calls), tools = { tool } }
-        for name, value in pairs(more or {}) do
-            opts[name] = value
-        end
+        merge(opts, more)
         local outcome, message = run(cot, opts)
         return assert(outcome, message).answer, outcome
     end

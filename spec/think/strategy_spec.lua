@@ -2,6 +2,7 @@
 -- scripts/strategies.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local raises = require "raises"
 local shell = require "shell"
@@ -44,14 +45,7 @@ local TWICE = {
 }
 
 local function changed(more)
-    local d = {}
-    for name, value in pairs(TWICE) do
-        d[name] = value
-    end
-    for name, value in pairs(more) do
-        d[name] = value
-    end
-    return d
+    return merge(merge({}, TWICE), more)
 end
 
 local function run(library, opts, how)

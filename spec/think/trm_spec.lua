@@ -1,4 +1,5 @@
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local raises = require "raises"
 local trm = require "ponder.trm"
 
@@ -13,9 +14,7 @@ local function answer(machine, directives, text, more)
     local directive = directives[1]
     local msg = { type = REPLIES[directive.type], call_id = directive.call_id, ok = true,
         text = text }
-    for name, value in pairs(more or {}) do
-        msg[name] = value
-    end
+    merge(msg, more)
     return machine:update(msg, { now_ms = 5 })
 end
 
