@@ -133,7 +133,7 @@ describe("a log that was changed", function()
         { "tape SET kind = 1e999", "resume --trust", "tape %d+ is invalid" },
         { "tape SET what = printf('%.*c', 3000, 'y')", "replay", "tape %d+ is invalid" },
         { "tape SET kind = 'timers', what = 1e999 WHERE seq = 2", "replay",
-            "what of tape %d+ is out of range" },
+            "tape %d+ is invalid" },
         { "calls SET id = -1", "replay", "tape %d+ names a call that does not exist" },
         { "readings SET readings = 7", "replay",
             "readings of readings %d+ is of type integer, not string" },

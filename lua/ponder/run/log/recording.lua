@@ -13,6 +13,9 @@ local recording = {}
 local LOAD = { call = call.results, effect = effect.results }
 local math_type = math.type
 
+local AHEAD = 256 -- rows of the tape that are read at once
+local MAX_TIME = 1e15 -- seconds, either way
+
 ---@class ponder.log.Answered a recorded operation, answered or not
 ---@field kind "call"|"effect"|"run"
 ---@field id integer
@@ -172,7 +175,7 @@ FROM tape
 LEFT JOIN calls ON tape.kind = 'call' AND calls.run = tape.run AND calls.id = what
 LEFT JOIN effects ON tape.kind = 'effect' AND effects.run = tape.run AND effects.id = what
 WHERE tape.run = ?1 ]]
-local NEXT_OF_TAPE = TAPE .. "AND seq > ?2 ORDER BY seq LIMIT 1"
+local NEXT_OF_TAPE = TAPE .. "AND seq > ?2 ORDER BY seq LIMIT ?3"
 -- Leaves invalid rows out: playing the tape reports them.
 local NAMES_ANSWER = "AND tape.kind IN ('call', 'effect', 'run') AND typeof(what) = 'integer' "
 local NAMES_OF_TAPE = "SELECT kind, what FROM tape WHERE run = ? AND seq <= ? " .. NAMES_ANSWER
@@ -187,34 +190,41 @@ local function answered_by(self, kind, what, id, status, code, within)
     return id and known_of(self, kind, id, status, code, within)
 end
 
+-- Reads the next rows of the tape.
+local function read_ahead(self)
+    local entries, before = {}, self.read_to
+    for seq, round, kind, what, id, status, code, within in self.db:rows(NEXT_OF_TAPE, self.run,
+        before, AHEAD) do
+        self.read_to = seq
+        local is_valid = math_type(round) == "integer" and (self.found[kind]
+            and math_type(what) == "integer" or kind == "timers" and type(what) == "number"
+            and what > -MAX_TIME and what < MAX_TIME)
+        if not is_valid then
+            file.damaged(self.path, "tape %s is invalid", seq)
+        end
+        local answered = answered_by(self, kind, what, id, status, code, within)
+        if kind ~= "timers" and not answered then
+            file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
+        elseif kind == "timers" or answered.answered then
+            entries[#entries + 1] = { seq = seq, round = round, kind = kind, what = what,
+                key = answered and answered.key }
+        end
+    end
+    self.entries, self.next, self.at_end = entries, 1, self.read_to == before
+end
+
 ---Returns the next entry to play.
 ---@return ponder.log.Entry? nil: the tape has ended
 function Recording:entry()
-    while not self.next and not self.at_end do
-        local seq, round, kind, what, id, status, code, within = self.db:row(NEXT_OF_TAPE, self.run,
-            self.read_to)
-        self.at_end, self.read_to = seq == nil, seq
-        if seq then
-            file.check(self.path, "tape", { seq = seq, round = round, kind = kind, what = what })
-            if not (self.found[kind] and math_type(what) == "integer"
-                or kind == "timers" and type(what) == "number") then
-                file.damaged(self.path, "tape %s is invalid", seq)
-            end
-            local answered = answered_by(self, kind, what, id, status, code, within)
-            if kind ~= "timers" and not answered then
-                file.damaged(self.path, "tape %d names a %s that does not exist", seq, kind)
-            elseif kind == "timers" or answered.answered then
-                self.next = { seq = seq, round = round, kind = kind, what = what,
-                    key = answered and answered.key }
-            end
-        end
+    while not self.entries[self.next] and not self.at_end do
+        read_ahead(self)
     end
-    return self.next
+    return self.entries[self.next]
 end
 
 ---Moves on to the next entry.
 function Recording:advance()
-    self.next = nil
+    self.next = self.next + 1
 end
 
 local NAME = {
@@ -255,7 +265,7 @@ local function unpack_row(self, clock, seq, bytes)
     end
     for at = 1, #bytes, 8 do
         local value = string.unpack(form, bytes, at)
-        if clock ~= "seed" and not (value > -1e15 and value < 1e15) then
+        if clock ~= "seed" and not (value > -MAX_TIME and value < MAX_TIME) then
             file.damaged(self.path, "readings of the clock %s are out of range", clock)
         end
         list[#list + 1] = value
@@ -337,7 +347,7 @@ function recording.new(db, run, how)
     local self = setmetatable({ db = db, run = run, path = how.path, ordered = how.ordered,
         edit = how.edit, only = how.only, retries = how.ordered and how.retries or false,
         runs = {}, known = {}, found = sets(), on_tape = sets(), left_of = {}, clocks = {},
-        read_to = -1 }, Recording)
+        entries = {}, next = 1, read_to = -1 }, Recording)
     -- A process may cancel a call that the one before had asked for, while the call waits for
     -- the tape to end: it then has no row.
     self.ended = db:row("SELECT ended_at FROM runs WHERE id = ?", run) ~= nil
