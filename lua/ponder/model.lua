@@ -232,13 +232,10 @@ function model.open(name, opts)
     return opened
 end
 
--- Passes results on; tells the caller of the script, such as `ponder serve`, what has failed.
-local function told(value, message, ...)
-    local follower = not value and scheduler.current() and scheduler.context "follower"
-    if follower then
-        follower:on_call_failed(message)
-    end
-    return value, message, ...
+-- Tells the caller of the script, such as `ponder serve`, what has failed.
+local function tell(message)
+    local follower = scheduler.context "follower"
+    if follower then follower:on_call_failed(message) end
 end
 
 --- Like `open`, but returns what is wrong instead of raising it.
@@ -253,7 +250,9 @@ function model.try_open(name, opts)
     elseif core.stop_reason() then
         error(opened, 0)
     end
-    return told(nil, (tostring(opened):gsub("^.-model%.open: ", "")))
+    local message = tostring(opened):gsub("^.-model%.open: ", "")
+    tell(message)
+    return nil, message
 end
 
 --- The file of a `script:` model. Unlike `open`, it does not run the file.
@@ -304,8 +303,10 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived when the call failed
 function Model:chat(opts)
-    scheduler.check("model.chat")
-    return told(chat.run(self, opts, 3))
+    local t = scheduler.check("model.chat")
+    local reply, message, code, partial = chat.run(self, t, opts, 3)
+    if not reply then tell(message) end
+    return reply, message, code, partial
 end
 
 --- Sends one prompt and returns the text of the reply; with the option `returns`, its value. With
@@ -317,12 +318,15 @@ end
 ---@return string? code
 ---@return ponder.model.Reply? partial what had arrived, or what did not fit
 function Model:complete(prompt, opts)
-    scheduler.check("model.complete")
+    local t = scheduler.check("model.complete")
     options.argument("model.complete", "prompt", prompt, "string")
     local all = { messages = { { role = "user", content = prompt } } }
     options.merge(all, options.check("model.complete", opts, chat.OPTIONS))
-    local reply, message, code, partial = told(chat.run(self, all, 3))
-    if not reply then return nil, message, code, partial end
+    local reply, message, code, partial = chat.run(self, t, all, 3)
+    if not reply then
+        tell(message)
+        return nil, message, code, partial
+    end
     local defaults = self.defaults
     return read.answer(reply, all.n or defaults.n, all.returns or defaults.returns)
 end

@@ -32,14 +32,14 @@ describe("ponder.base.tally", function()
     end)
 
     it("makes a total at least the sum of its parts", function()
-        assert.equal(12, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 0 })
-        assert.equal(15, tally.total { input_tokens = 8, output_tokens = 4, total_tokens = 15 })
-        assert.equal(15, tally.total { total_tokens = 15, output_tokens = 4 })
-        assert.is_nil(tally.total { output_tokens = 4, input_tokens = -1 })
-        assert.equal(100, tally.tokens({ output_tokens = 4 }, 100))
-        assert.equal(400, tally.tokens({ output_tokens = 400 }, 100))
-        assert.equal(100, tally.tokens(nil, 100))
-        assert.equal(12, tally.tokens({ input_tokens = 8, output_tokens = 4 }, 100))
+        local function total(usage) return tally.clean(usage).total_tokens end
+        assert.equal(12, total { input_tokens = 8, output_tokens = 4, total_tokens = 0 })
+        assert.equal(15, total { input_tokens = 8, output_tokens = 4, total_tokens = 15 })
+        assert.equal(15, total { total_tokens = 15, output_tokens = 4 })
+        assert.is_nil(total { output_tokens = 4, input_tokens = -1 })
+        local huge = tally.clean { input_tokens = 1 << 40, output_tokens = 1 << 40 }
+        assert.same({ input_tokens = 1 << 40, output_tokens = 1 << 40, total_tokens = 1 << 41 },
+            tally.clean(huge))
     end)
 
     it("recognizes usage that is too large", function()

@@ -118,7 +118,7 @@ describe("a repeated request", function()
             raw = { n = 1e300, list = {}, missing = require("ponder.json").null } }
         help.run(function()
             local replies <close> = assert(cache.open(dir.path .. "/c.db"))
-            local request = require("ponder.model.request").new { sample = 1, provider = "p",
+            local request = require("ponder.model.call").request { sample = 1, provider = "p",
                 model = "m", cache = true, target = { provider = {} } }
             local first = replies:answer(request, function() return draft end)
             assert.equal(draft, first)

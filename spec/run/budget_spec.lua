@@ -1,7 +1,6 @@
 -- task.with_budget: reservations, charges, and what happens when a budget is spent.
 
 local budgets = require "ponder.run.task.budget"
-local holds = require "ponder.run.task.hold"
 local fake = require "model_fake"
 local help = require "task_help"
 local merge = require("ponder.base.options").merge
@@ -235,17 +234,16 @@ describe("a budget of money", function()
         local max_cost = 0.1 + 0.2 + 0.3
         local one, begun = budgets.new { max_cost = max_cost }, {}
         for i, cost in ipairs { 0.1, 0.2, 0.3 } do
-            begun[i] = holds.new(one, { tokens = 0, cost = cost }):reserve()
+            begun[i] = budgets.reserve(one, { tokens = 0, cost = cost })
         end
         for _, hold in ipairs(begun) do hold:settle(nil, 0) end
-        local last = holds.new(one, { tokens = 0, cost = max_cost })
-        assert.is_true(task.timeout(1, last.reserve, last) == last)
+        assert.truthy(task.timeout(1, budgets.reserve, one, { tokens = 0, cost = max_cost }))
     end))
 
     it("says when a call begins and ends", in_task(function()
         local one, heard = budgets.new { max_cost = 1 }, {}
         function one.on_change() heard[#heard + 1] = one.in_flight end
-        local hold = holds.new(one, { tokens = 0, cost = 0.5 }):reserve()
+        local hold = budgets.reserve(one, { tokens = 0, cost = 0.5 })
         hold:settle(nil, 0.25)
         hold:settle(nil, 0.25) -- it has ended
         assert.same({ { 1, 0 }, 0.25 }, { heard, one.cost })
@@ -254,9 +252,9 @@ describe("a budget of money", function()
     it("lets a call that needs all of it wait for those in flight", in_task(function()
         for _, limits in ipairs { { max_cost = 1 }, { max_total_tokens = 100 } } do
             local one = budgets.new(limits)
-            local first = holds.new(one, { tokens = 40, cost = 0.4 }):reserve()
+            local first = budgets.reserve(one, { tokens = 40, cost = 0.4 })
             task.spawn(first.settle, first, { total_tokens = 0 }, 0)
-            assert.truthy(holds.new(one, { tokens = 100, cost = 1 }):reserve())
+            assert.truthy(budgets.reserve(one, { tokens = 100, cost = 1 }))
         end
     end))
 
@@ -270,7 +268,7 @@ describe("a budget of money", function()
             { { total_tokens = 10 }, false, false, 10, nil, nil, nil },
         } do
             local one = budgets.new { max_cost = 9 }
-            holds.new(one, { tokens = 50, cost = 0.5 }):reserve():settle(case[1], case[2], false,
+            budgets.reserve(one, { tokens = 50, cost = 0.5 }):settle(case[1], case[2], false,
                 case[3])
             local spent = one:account()
             assert.same({ case[4], case[5], case[6], case[7] }, { spent.tokens, spent.cost,
@@ -432,7 +430,8 @@ describe("a reply that did not come from the network", function()
     it("is charged if a log records its cost", in_task(function()
         local request, m, client = nil, open(slow(0))
         client.use(function(one, next) request = one; return next(one) end)
-        local draft = { samples = {}, usage = { input_tokens = 300, output_tokens = 200 } }
+        local draft = { samples = {}, usage = { total_tokens = 500, input_tokens = 300,
+            output_tokens = 200 } }
         ask(m)
         model_call.charge(request, {}, draft) -- no budget: nothing to charge
         task.with_budget({ max_calls = 3, max_cost = 5 }, function()
@@ -476,7 +475,7 @@ describe("a reply that did not come from the network", function()
                 { max_cost = 3 } } do
             task.with_budget(limits, function()
                 task.with_budget({ max_calls = 0 }, function()
-                    holds.refuse_again({ tokens = 1, cost = 0 }, message)
+                    budgets.refuse_again({ tokens = 1, cost = 0 }, message)
                     assert.is_nil(task.spent().spent)
                 end)
                 assert.equal(message, task.spent().spent)

@@ -2,7 +2,6 @@
 -- are one in a real redis-server.
 
 local budgets = require "ponder.run.task.budget"
-local holds = require "ponder.run.task.hold"
 local redis = require "ponder.redis"
 local redis_server = require "redis_server"
 local shared = require "ponder.serve.queue.budget"
@@ -44,7 +43,7 @@ describe("a budget of several machines", function()
 
     -- A call that begins; or nil, message, code.
     local function reserve(budget, need)
-        return holds.new(budget, need):reserve()
+        return budgets.reserve(budget, need)
     end
 
     it("lets as many calls begin as one machine would", share(2, { max_calls = 30 }, function(a, b)
@@ -57,7 +56,7 @@ describe("a budget of several machines", function()
                 end
                 made = made + 1
                 task.sleep(0.001)
-                hold:settle({ input_tokens = 3, output_tokens = 4 }, 0)
+                hold:settle({ total_tokens = 7 }, 0)
             end
         end)
         assert.equal(30, made)
@@ -89,9 +88,8 @@ describe("a budget of several machines", function()
 
     it("waits for what just fits once others have used less than they hold",
         share(2, { max_total_tokens = 100 }, function(a, b)
-            local NOTHING = { input_tokens = 0, output_tokens = 0 }
-            assert(reserve(a, { tokens = 40, cost = 0 })):settle({ input_tokens = 20,
-                output_tokens = 20 }, 0)
+            local NOTHING = { total_tokens = 0 }
+            assert(reserve(a, { tokens = 40, cost = 0 })):settle({ total_tokens = 40 }, 0)
             local first = assert(reserve(a, { tokens = 10, cost = 0 }))
             local waiting = task.spawn(reserve, b, { tokens = 60, cost = 0 })
             task.sleep(0.05)
@@ -121,9 +119,9 @@ describe("a budget of several machines", function()
             assert.equal("the budget of 100 tokens is spent: 60 used, and the next call may need "
                 .. "50", (select(2, reserve(b, { tokens = 50, cost = 0 }))))
             assert.same({ 60, 40 }, { used "tokens", used "held_tokens" })
-            hold:settle({ input_tokens = 1, output_tokens = 1 }, 0) -- too late
+            hold:settle({ total_tokens = 2 }, 0) -- too late
             a.backing:renew()
-            other:settle({ input_tokens = 1, output_tokens = 1 }, 0)
+            other:settle({ total_tokens = 2 }, 0)
             b.backing:renew()
             assert.same({ 62, 0 }, { used "tokens", used "held_tokens" })
         end))
@@ -132,8 +130,7 @@ describe("a budget of several machines", function()
         share(1, { max_total_tokens = 100 }, function(a)
             local first = assert(reserve(a, { tokens = 90, cost = 0 }))
             local waiting = task.spawn(function()
-                local hold <close> = holds.new(a, { tokens = 50, cost = 0 })
-                hold:reserve()
+                local _ <close> = reserve(a, { tokens = 50, cost = 0 })
             end)
             task.sleep(0.02)
             waiting:cancel()
@@ -149,8 +146,7 @@ describe("a budget of several machines", function()
                 local tasks = {}
                 for i = 1, 2 do
                     tasks[i] = task.spawn(function()
-                        local hold <close> = holds.new(inner, { tokens = 60, cost = 0 })
-                        assert(hold:reserve())
+                        local _ <close> = assert(reserve(inner, { tokens = 60, cost = 0 }))
                         task.sleep(60)
                     end)
                 end

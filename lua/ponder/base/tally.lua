@@ -47,7 +47,8 @@ function tally.plus(a, b)
     return min(a + b, MAX_SUM)
 end
 
---- The valid counts of a usage.
+--- The valid counts of a usage, as a new table. The total is as reported, but at least prompt plus
+--- reply; nil: one of them is unknown. What comes from outside passes here once.
 ---@return ponder.model.Usage? usage `implausible` if it claims more than any reply can use, so that
 ---  the billed amount is unknown; nil: not a table
 function tally.clean(usage)
@@ -58,11 +59,16 @@ function tally.clean(usage)
     for name, value in pairs(usage) do
         local kind = math_type(value)
         local n = kind == "integer" and value or kind and tointeger(value)
-        if kind and value > MAX then
+        if kind and value > (name == "total_tokens" and 2 * MAX or MAX) then
             clean.implausible = true
         elseif n and n >= 0 and type(name) == "string" then
             clean[name] = n
         end
+    end
+    local both = clean.input_tokens and clean.output_tokens
+        and clean.input_tokens + clean.output_tokens
+    if both and both > (clean.total_tokens or -1) then
+        clean.total_tokens = both
     end
     return clean
 end
@@ -86,33 +92,6 @@ function tally.add(sum, usage, read)
         end
     end
     return sum
-end
-
---- The total of one usage.
----@return integer? total as reported, but at least prompt plus reply; nil: one of them is unknown
-function tally.total(usage)
-    usage = tally.clean(usage) or {}
-    local input, output, total = usage.input_tokens, usage.output_tokens, usage.total_tokens
-    local both = input and output and input + output
-    return both and (not total or both > total) and both or total
-end
-
---- The counts of one usage that have columns in a file.
----@return integer? input_tokens, output_tokens, total, cache_read_tokens, cache_write_tokens,
----  reasoning_tokens nil: unknown
-function tally.columns(usage)
-    local clean = tally.clean(usage) or {}
-    return clean.input_tokens, clean.output_tokens, tally.total(clean), clean.cache_read_tokens,
-        clean.cache_write_tokens, clean.reasoning_tokens
-end
-
---- The tokens that one usage counts in a budget.
----@param reserved integer the reservation of the call
----@return integer tokens at least `reserved` if the usage is incomplete
-function tally.tokens(usage, reserved)
-    usage = type(usage) == "table" and usage or {}
-    return tally.total(usage) or math.max(reserved, tally.plus(
-        count(usage.input_tokens) or 0, count(usage.output_tokens) or 0))
 end
 
 -------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ local calls = require "ponder.run.log.call"
 local core = require "ponder.core.task"
 local file = require "ponder.model.cache.file"
 local files = require "ponder.run.log.files"
+local json = require "ponder.json"
 local options = require "ponder.base.options"
 local price = require "ponder.model.price"
-local provider = require "ponder.model.provider"
 local read_file = require("ponder.base.file").read
 local redact = require "ponder.base.redact"
 local redis = require "ponder.redis"
@@ -116,7 +116,7 @@ end
 
 -- A new draft for each request; nil if the text is not a draft.
 local function decode(text)
-    local draft = provider.read_draft(text)
+    local draft = calls.checked(json.decode(text))
     if draft then
         draft.origin, draft.attempts, draft.latency_ms, draft.cost = "cache", 0, 0, 0
     end

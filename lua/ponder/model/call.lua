@@ -1,343 +1,220 @@
---- Answers requests: from the log of the run or from middleware such as a cache, else by sending
---- them, within the budgets in force and as often as ponder.model.retry decides. Each step calls
---- the next one, and the reply comes back through them:
+--- Requests to models, and their answers: from the log of the run or from middleware such as a
+--- cache, else by sending them (ponder.model.attempts), within the budgets in force. Each step
+--- calls the next one, and the reply comes back through them:
 ---
----     perform            counts what is asked
----     through_log        answers from the log, or has a row written before and after
+---     perform            counts what is asked; answers from the log, or has rows written before
+---                        and after
 ---     through_middleware
 ---     within_budgets     reserves what the call may need, then counts what it used
----     send_until_done    retries
----     attempt_once       waits for rate limits, sends, reads the reply
----     send_in_batches    in place of these two: ponder.model.batch
 
+local attempts = require "ponder.model.attempts"
+local budget = require "ponder.run.task.budget"
 local json = require "ponder.json"
-local budgets = require "ponder.run.task.budget"
-local holds = require "ponder.run.task.hold"
+local options = require "ponder.base.options"
 local price = require "ponder.model.price"
-local provider = require "ponder.model.provider"
 local read = require "ponder.model.read"
-local retry = require "ponder.model.retry"
 local scheduler = require "ponder.run.task.scheduler"
-local siblings = require "ponder.model.siblings"
 local tally = require "ponder.base.tally"
 
 local call = {}
 
---- A reply in the form common to all providers: plain tables that JSON can represent, unless the
---- server sent an Infinity or NaN.
----@class ponder.model.Draft
----@field samples ponder.model.Sample[]
----@field usage ponder.model.Usage?
----@field model string? the server's name for it
----@field id string?
----@field attempts integer
----@field latency_ms number of the answered attempt, from leaving the queue
----@field time_to_first_ms number? until its first event or byte
----@field truncated boolean? the stream ended before the reply was complete
----@field cost number? USD; nil: unknown
----@field origin "cache"|"log"|nil its source; nil: the model
----@field raw any the decoded reply; of a stream, the events with more than text
+local count = tally.count
 
 ---------------------------------------------------------------------------------------------------
--- One attempt
+-- One request, independent of transport. Middleware (a cache, a script's function) gets this table:
+-- see ponder.model.use.
 
--- Collects the events of a stream. An error inside the stream sets `stop`.
-local function open_stream(request)
-    local reader = request.target.provider.reader(request, function(text, kind, index, tokens)
-        request:emit(text, kind, index, tokens)
-    end)
-    local reading = { reader = reader, raw = {}, stop = nil }
-    local plain = reader.plain
-    function reading.on_event(name, data)
-        if request.sibling then request.sibling:release() end
-        if plain(reader, name, data) then return request.is_ended end
-        local decoded, message = reader:event(name, data)
-        if not decoded and (data == "" or name == "ping") then return false end -- a heartbeat
-        if not decoded then
-            reading.stop = retry.failure("BAD_REPLY", message, {}, 200)
-            return true
+---@class ponder.model.Request
+---@field number integer counts the requests of this process
+---@field target ponder.model.Target
+---@field provider string
+---@field model string
+---@field messages table[]
+---@field system string|table|nil
+---@field options table the call's options without what the model refuses
+---@field format ponder.model.Format?
+---@field n integer samples in one reply
+---@field sample integer the number of its first sample, part of its identity
+---@field body table what is sent, without the fields for a stream
+---@field extra table? fields of the body from the call's option `extra`
+---@field stream boolean
+---@field limits table timeouts and retries, among the call's options
+---@field cache boolean|"shared" false: do not answer it from a cache
+---@field place ponder.model.Place? which sample of an evaluation it is
+---@field metadata table? the caller's own, never sent
+---@field billed boolean? its last attempt failed, but may have been billed
+---@field hold ponder.task.Hold? its reservation in the budgets in force
+---@field task ponder.task.Handle that asks
+---@field row ponder.log.Asked? its record in a run log
+---@field lost boolean? it was in flight when the previous process ended, and is already counted
+---@field has_emitted boolean on_delta was called
+---@field is_ended boolean? it returned true
+local Request = {}
+Request.__index = Request
+Request.__name = "ponder.model.Request"
+
+local MAX_BYTES_PER_TOKEN = 6 -- upper bound for text in any language
+
+local function merge(into, from)
+    for field, value in pairs(from) do
+        if type(value) == "table" and type(into[field]) == "table" and #value == 0 then
+            merge(into[field], value)
+        else
+            into[field] = value
         end
-        reading.raw[#reading.raw + 1] = decoded
-        local object = read.error_object(decoded)
-        if object then reading.stop = read.failure(decoded, object, {}) end
-        return object ~= nil or request.is_ended
     end
-    return reading
 end
 
-local function finish_stream(request, reading, result)
-    local draft, is_complete = reading.reader:finish()
-    draft.raw = reading.raw
-    local problem = reading.stop
-    if not problem and request.is_ended then
-        return is_complete and draft or request.end_reply(draft)
-    elseif not problem and (result.code or result.malformed) then
-        problem = retry.failure(result.code or "BAD_REPLY", result.error
-            or "the reply is neither a stream of events nor JSON", result.headers, result.status)
-    elseif not problem and (is_complete or result.done) and draft.samples[1] then
-        return draft
-    elseif not problem then
-        problem = retry.failure("BAD_REPLY", "the stream ended before the reply did",
-            result.headers, result.status)
-        problem.cut, draft.truncated = true, true
-    end
-    return nil, problem, draft
+--- Makes a request, and builds and encodes its body at once: later changes to the script's tables
+--- do not affect it.
+---@param fields table
+---@return ponder.model.Request
+function call.request(fields)
+    local self = setmetatable(fields, Request)
+    self:build()
+    return self
 end
 
--- Reads a decoded reply.
-local function read_decoded(request, decoded, headers, status)
-    local object = read.error_object(decoded)
-    if object then return nil, read.failure(decoded, object, headers) end
-    local draft, problem = request.target.provider.parse(decoded, request)
-    if not draft then return nil, retry.failure("BAD_REPLY", problem, headers, status) end
-    draft.raw = decoded
-    if request.stream then request:emit_reply(draft) end
+--- Builds the body and encodes it.
+function Request:build()
+    local build = self.target.provider.build
+    if build then
+        self.body = build(self)
+        if self.extra then merge(self.body, self.extra) end
+    end
+    self.encoded = json.encode(self.body or { model = self.model, messages = self.messages,
+        system = self.system, n = self.n, options = self.options, format = self.format })
+    self.bytes, self.need = self.encoded, nil
+    if build and self.stream then
+        local body = options.merge({}, self.body)
+        self.target.provider.build_stream(body)
+        self.bytes = json.encode(body)
+    end
+end
+
+--- Replaces the last message, for a fork with an edited prompt. (Its identity in the log was
+--- computed before.)
+---@param text string
+function Request:replace_prompt(text)
+    local messages = table.move(self.messages, 1, #self.messages, 1, {})
+    local last = options.merge({}, messages[#messages] or { role = "user" })
+    last.content = text
+    messages[math.max(#messages, 1)] = last
+    self.messages = messages
+    self:build()
+end
+
+--- The identity of this request: the provider, the body (model, messages, parameters) and the
+--- sample number; not the server's address or streaming.
+---@param sample? integer in place of its own
+---@return string
+function Request:identity(sample)
+    return ("%s\n%d\n"):format(self.provider, sample or self.sample) .. self.encoded
+end
+
+-- The limit of the tokens of all replies, if there is one.
+local function max_output(self)
+    local body = self.body or {}
+    local each = count(body.max_tokens or body.max_completion_tokens
+        or (type(body.options) == "table" and body.options.num_predict)
+        or self.options.max_output_tokens)
+    return each and each * self.n
+end
+
+--- An upper estimate of what this request uses, for limits and budgets that reserve before sending.
+--- `output_tokens` is nil if it is not limited.
+---@return {input_tokens: integer, output_tokens: integer?}
+function Request:estimate()
+    return { input_tokens = (tally.estimate(#self.encoded, nil, self.n)),
+        output_tokens = max_output(self) }
+end
+
+--- What budgets and rate limits reserve for it.
+---@return ponder.model.Cost
+function Request:upper_bound()
+    if not self.need then
+        local input, output = tally.estimate(#self.encoded, max_output(self), self.n)
+        self.need = { requests = 1, tokens = input + output, input_tokens = input,
+            output_tokens = output, cost = price.upper_bound(self.target.rates, input, output,
+                self.limits.prompt_cache == "1h") }
+    end
+    return self.need
+end
+
+local function text_bytes(content)
+    if type(content) == "string" then return #content end
+    local sum = 0
+    for _, part in ipairs(type(content) == "table" and content or {}) do
+        sum = sum + (type(part) == "table" and type(part.text) == "string" and #part.text or 0)
+    end
+    return sum
+end
+
+--- Why the prompt cannot fit into the model's context, if its size is known (ponder.model.prices,
+--- or Ollama's option num_ctx). In doubt the server decides.
+---@return string? message nil: it may fit
+function Request:misfit()
+    local rates, body = self.target.rates or {}, self.body or {}
+    local window = type(body.options) == "table" and count(body.options.num_ctx)
+        or rates.context
+    if not window then return nil end
+    local bytes = text_bytes(self.system)
+    for _, message in ipairs(self.messages) do
+        bytes = bytes + text_bytes(message.content)
+    end
+    local tokens = bytes // MAX_BYTES_PER_TOKEN
+    if tokens <= window then return nil end
+    return ("%s: the prompt is too long: %d bytes are more than %d tokens, and the model's context "
+        .. "holds %d; nothing was sent"):format(self.target.label, bytes, tokens, window)
+end
+
+--- Passes a piece of text to the script's on_delta, which ends the reply by returning true.
+---@param tokens table[]? its tokens with their log probabilities
+function Request:emit(text, kind, index, tokens)
+    self.has_emitted = true
+    if self.on_delta(text, kind, self.index_base + index, tokens) == true then
+        self.is_ended = true
+    end
+end
+
+--- Marks a reply that the script's on_delta has ended.
+---@param draft ponder.model.Draft
+---@return ponder.model.Draft
+function Request.end_reply(draft)
+    draft.truncated = true
+    for _, sample in ipairs(draft.samples) do
+        sample.finish_reason = sample.finish_reason or "cancelled"
+    end
     return draft
 end
 
-local function send_once(client, request, attempt)
-    local target, limits = request.target, request.limits
-    local reading, body = request.stream and open_stream(request), request.bytes
-    client:notify("request", attempt, request, body)
-    local began = reading and client.now_ms()
-    local result = client.transport:send({ url = target.url, method = "POST",
-        headers = target.headers, body = body, stream = reading and target.provider.stream or nil,
-        timeout_ms = limits.timeout_ms, idle_timeout_ms = limits.idle_timeout_ms,
-        connect_timeout_ms = limits.connect_timeout_ms,
-        cross_host_redirects = limits.cross_host_redirects, max_body_bytes = limits.max_body_bytes,
-        ca_file = target.ca_file, proxy = target.proxy }, reading and reading.on_event)
-    if request.is_ended then -- else the transport measures it, without the time in its queue
-        result.total_ms = result.total_ms or client.now_ms() - began
+--- What a reply that on_delta has ended may have used: its prompt, and the tokens that arrived.
+---@param draft ponder.model.Draft a truncated one
+---@return ponder.task.Need? need nil: on_delta has not ended it
+function Request:received(draft)
+    if not read.is_ended(draft) then return nil end
+    local input, output = tally.estimate(#self.encoded, 0)
+    for _, sample in ipairs(draft.samples) do
+        local bytes = #(sample.reasoning or "") + (sample.logprobs and 0 or #(sample.text or ""))
+        output = output + tally.estimate(bytes, 0) + #(sample.logprobs or "")
     end
-    local nothing = not result.code and result.status == 200 and (result.body or "") == ""
-    if reading and (result.streamed or reading.stop or nothing or request.is_ended) then
-        return result, finish_stream(request, reading, result)
-    end
-    local decoded, problem = read.reply(result)
-    if not decoded then return result, nil, problem end
-    return result, read_decoded(request, decoded, result.headers, result.status)
+    return { tokens = input + output, cost = price.upper_bound(self.target.rates, input, output,
+        self.limits.prompt_cache == "1h") }
 end
 
----------------------------------------------------------------------------------------------------
--- Rate limits, and what replies report of them
-
-local function pass_gate(client, request)
-    local gate = request.target.gate
-    if gate:is_open() then return nil end
-    local cost, left = request:upper_bound(), false
-    local _ <close> = setmetatable({}, { __close = function()
-        if not left then gate:unbook(cost) end -- cancelled while it waited
-    end })
-    local wait_ms = gate:book(cost, client.now_ms())
-    repeat
-        local waited = wait_ms > 0
-        if waited then client.sleep(wait_ms / 1000) end
-        wait_ms = gate:server_wait(cost, client.now_ms(), waited)
-    until wait_ms == 0
-    gate:spend(cost)
-    left = true
-    return cost
-end
-
-local function update_limits(client, request, result, draft, problem)
-    local target, now_ms = request.target, client.now_ms()
-    target.gate:observe(result.headers or {}, now_ms, client.now_s())
-    local host, changed = target.host, false
-    local adaptive = host.adaptive
-    if not adaptive then return end
-    if problem and problem.status == 429 and result.total_ms then
-        changed = adaptive:limited(now_ms - result.total_ms, now_ms)
-    elseif draft then
-        changed = adaptive:success()
+--- Passes a complete reply to on_delta, if it was not streamed.
+---@param draft ponder.model.Draft
+function Request:emit_reply(draft)
+    for i, sample in ipairs(draft.samples) do
+        if sample.reasoning then self:emit(sample.reasoning, "reasoning", i) end
+        if sample.text then self:emit(sample.text, "text", i, sample.logprobs) end
     end
-    if changed then
-        host.current = adaptive.current
-        client.transport:limit(target.url, adaptive.current)
-    end
-end
-
-local function attempt_once(client, request, attempt)
-    local row = request.row
-    local queued_at = row and row.clock()
-    local cost = pass_gate(client, request)
-    if row then row.attempts = attempt end
-    local result, draft, problem, partial = send_once(client, request, attempt)
-    if row then
-        row.queued_at = queued_at
-        row.sent_at = math.max(queued_at, row.clock() - (result.total_ms or 0) / 1000)
-    end
-    update_limits(client, request, result, draft, problem)
-    if cost then request.target.gate:settle(cost, draft and tally.total(draft.usage)) end
-    local received = draft or partial
-    if received then
-        received.attempts, received.latency_ms = attempt, result.total_ms
-        received.time_to_first_ms = result.first_event_ms or result.first_byte_ms
-    end
-    if draft then client:notify("reply", attempt, request, result, draft) end
-    return draft, problem, partial, result
-end
-
----------------------------------------------------------------------------------------------------
--- All attempts
-
--- Whether a reply, complete or partial, has any content.
-local function has_content(draft)
-    local sample = draft and draft.samples[1]
-    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
-end
-
--- Tells observers of a failed attempt, and adds it to the run log, if there is one.
-local function note_failure(client, request, attempt, result, problem, wait_ms)
-    local row = request.row
-    client:notify("failure", attempt, request, result, problem, wait_ms)
-    if row then
-        local message = request.target.redactor:text(problem.message)
-        table.insert(row.failures, { attempt = attempt, at = row.clock(),
-            status = problem.status, code = problem.code, message = message,
-            queue_ms = result.queue_ms, total_ms = result.total_ms, retry_in_ms = wait_ms })
-    end
-end
-
--- Calls a provider without a server (a scripted model): there are no retries.
-local function call_provider(client, request)
-    local target, started_ms = request.target, nil
-    if request.row then request.row.attempts = 1 end
-    if client.observers[1] then
-        started_ms = client.now_ms()
-        client:notify("request", 1, request, request.encoded)
-    end
-    local reply, message, code = target.provider.call(request)
-    local draft, problem
-    if reply == nil then
-        problem = retry.failure(code or "SERVER", message or "no reply")
-    else
-        draft, message = provider.draft(reply)
-        problem = not draft and retry.failure("BAD_REPLY", message)
-    end
-    if draft and target.provider.marks then draft[target.provider.marks] = true end
-    if draft and request.pieces then target.provider.finish(request, draft) end
-    if started_ms then
-        client:notify(draft and "reply" or "failure", 1, request,
-            { total_ms = client.now_ms() - started_ms }, draft or problem)
-    end
-    if draft then return draft end
-    return nil, target.label .. ": " .. problem.message, problem.code
-end
-
--- Sends a request, with retries, unless a delta has reached the script. After an attempt that may
--- have been billed, the budgets in force must have room for another. Returns a draft; or nil, the
--- provider's message with the model, the status and the attempts, a code, and what arrived before
--- the stream broke.
-local function send_until_done(client, request)
-    local target, attempt = request.target, 0
-    while true do
-        attempt = attempt + 1
-        local draft, problem, partial, result = attempt_once(client, request, attempt)
-        if not draft and problem.code == "CONNECT" and target.other_url then -- a newer llama.cpp
-            target.url, target.other_url = target.other_url, nil
-            draft, problem, partial, result = attempt_once(client, request, attempt)
-        end
-        if draft then return draft end
-        request.billed = has_content(partial)
-            or tally.is_billed(problem.status, problem.code, problem.message)
-        local asked_ms = problem.code == "RATE_LIMITED"
-            and retry.server_wait_ms(problem.headers, client.now_s())
-        local wait_ms, why
-        if not request.has_emitted then
-            wait_ms, why = retry.wait_ms(problem, attempt,
-                request.limits.max_retries or retry.MAX_RETRIES, client.now_s(), client.random())
-        end
-        if wait_ms and asked_ms then target.gate:pause(wait_ms, client.now_ms()) end
-        if wait_ms and request.billed and request.hold then
-            local ok, refused = request.hold:renew()
-            if not ok then
-                wait_ms, why = nil, refused
-            end
-        end
-        note_failure(client, request, attempt, result, problem, wait_ms)
-        if not wait_ms and problem.cut and has_content(partial) then
-            return partial
-        elseif not wait_ms then
-            local follower = problem.code == "RATE_LIMITED" and scheduler.context "follower"
-            if follower then follower:on_rate_limited(asked_ms) end -- such as `ponder serve`
-            return nil, retry.explain(target, problem, attempt, why), problem.code, partial
-        end
-        client.sleep(wait_ms / 1000)
-    end
-end
-
--- Whether the calls of a target with batches go in them. Most runs have none, and need not load the
--- module.
-local function goes_in_batches(target)
-    return require("ponder.model.batch").path(target) ~= nil
-end
-
-local AGAIN = { SERVER = true, RATE_LIMITED = true, EXPIRED = true, TIMEOUT = true }
-local MAX_BATCHES = 2 -- of one call
-
--- Sends a request in a batch; if it fails there for a passing reason, in one more.
-local function send_in_batches(client, request)
-    local row, before, batches = request.row, 0, require "ponder.model.batch"
-    while true do
-        local started_ms, draft = client.now_ms(), nil
-        if row then row.queued_at = row.clock() end
-        client:notify("request", before + 1, request, request.encoded)
-        local result, problem, tries, is_own = batches.ask(client, request, before)
-        before = tries
-        if result and result.status >= 200 and result.status <= 299 then
-            draft, problem = read_decoded(request, result.body, {}, result.status)
-        elseif result then
-            problem = read.failed_reply(result.status, {}, json.encode(result.body))
-        end
-        if problem and is_own then -- not the status of a request
-            problem.place = "in a batch"
-            problem.status = problem.status ~= 200 and problem.status or nil
-        end
-        local took = { total_ms = client.now_ms() - started_ms }
-        if row then row.attempts, row.sent_at = tries, row.queued_at end
-        if draft then
-            draft.attempts, draft.latency_ms = tries, took.total_ms
-            client:notify("reply", tries, request, took, draft)
-            return draft
-        end
-        local is_again = is_own and AGAIN[problem.code] and tries < MAX_BATCHES
-        local wait_ms = is_again and 0 or nil
-        if is_own then
-            note_failure(client, request, tries, took, problem, wait_ms)
-        else
-            client:notify("failure", tries, request, took, problem)
-        end
-        if not is_again then
-            request.billed = problem.code == "BAD_REPLY"
-            if not is_own then problem.place = "no reply to its batch" end
-            return nil, retry.explain(request.target, problem, tries), problem.code
-        end
-    end
-end
-
--- Sends a request, and says what its reply cost.
-local function send(client, request)
-    local draft, message, code, partial
-    local by_batch = request.target.batch ~= nil and goes_in_batches(request.target)
-    local sibling <close> = request.prefix and request.target.url and not by_batch
-        and siblings.join(client, request) or nil
-    request.sibling = sibling
-    if request.target.provider.call then
-        draft, message, code = call_provider(client, request)
-    elseif by_batch then
-        draft, message, code = send_in_batches(client, request)
-    else
-        draft, message, code, partial = send_until_done(client, request)
-    end
-    if draft and sibling then sibling:release() end
-    if draft then draft.cost = price.cost(request.target.rates, draft.usage) end
-    return draft, message, code, partial
 end
 
 ---------------------------------------------------------------------------------------------------
 -- Budgets
 
-local NOTHING = { input_tokens = 0, output_tokens = 0 }
+local NOTHING = { input_tokens = 0, output_tokens = 0, total_tokens = 0 }
 
 -- What a call used, as ponder.task.Hold.settle takes it. `billed`: whether a failed call was; nil:
 -- that depends on its code.
@@ -349,50 +226,50 @@ local function used(rates, draft, code, partial, billed)
     end
     if is_free or reply and reply.cached then return NOTHING, 0, not draft end
     local usage = reply and reply.usage
-    return usage, reply and tally.usd(reply.cost) or rates ~= nil and price.cost(rates, usage),
-        not draft, not draft or draft.truncated
+    return usage, reply and reply.cost or rates ~= nil and price.cost(rates, usage), not draft,
+        not draft or draft.truncated
 end
 
 -- Sends a request if the budgets in force have room for it; see task.with_budget.
 local function within_budgets(client, request)
     local misfit = request:misfit()
     if misfit then return nil, misfit, "CONTEXT_LENGTH" end
-    local innermost, rates = scheduler.context "budget", request.target.rates
-    if not innermost then return send(client, request) end
-    if not rates and budgets.needs_price() then
+    local context, rates = request.task.context, request.target.rates
+    local innermost = context and context.budget
+    if not innermost then return attempts.send(client, request) end
+    if not rates and budget.needs_price() then
         local missing = price.missing(request.target.price_name, client.env)
-        budgets.needs_price(missing)
+        budget.needs_price(missing)
         return nil, missing, "NO_PRICE"
     end
-    local hold <close> = holds.new(innermost, request.upper_bound, request)
-    local ok, message, code = hold:reserve()
-    if not ok then return nil, message, code end
+    local hold <close>, message, code = budget.reserve(innermost, request.upper_bound, request)
+    if not hold then return nil, message, code end
     request.hold = hold
-    local draft, problem, why, partial = hold:run(send, client, request)
-    if read.is_ended(draft) then hold.need = request:received(draft) end
+    local draft, problem, why, partial = hold:run(attempts.send, client, request)
+    if draft and draft.truncated then hold.need = request:received(draft) or hold.need end
     hold:settle(used(rates, draft, why, partial, request.billed))
     return draft, problem, why, partial
 end
 
 -- How many failed attempts may have been billed.
 local function count_billed(failures)
-    local count = 0
+    local n = 0
     for _, failed in ipairs(failures) do
         if failed.code ~= "KILLED"
             and tally.is_billed(failed.status, failed.code, failed.message) then
-            count = count + 1
+            n = n + 1
         end
     end
-    return count
+    return n
 end
 
--- Counts what previous processes may have been billed for a request besides its answer: `attempts`
--- that failed, and a call for each time that it was in flight when its process ended.
-local function charge_lost(request, attempts, failures)
+-- Counts what previous processes may have been billed for a request besides its answer: `billed`
+-- attempts that failed, and a call for each time that it was in flight when its process ended.
+local function charge_lost(request, billed, failures)
     local bound = request:upper_bound()
-    for _ = 1, attempts do holds.charge(bound, nil, nil, false, false, true) end
+    for _ = 1, billed do budget.charge(bound, nil, nil, false, false, true) end
     for _, failed in ipairs(failures) do
-        if failed.code == "KILLED" then holds.charge(bound, nil, nil, true) end
+        if failed.code == "KILLED" then budget.charge(bound, nil, nil, true) end
     end
 end
 
@@ -403,15 +280,15 @@ end
 ---@param code string?
 ---@param partial ponder.model.Draft?
 function call.charge(request, failures, draft, message, code, partial)
-    if not budgets.current() or code == "NO_PRICE" or draft and draft.origin then return end
+    if not budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local bound, rates = request:upper_bound(), request.target.rates
-    if code == "BUDGET" then return holds.refuse_again(bound, message) end
+    if code == "BUDGET" then return budget.refuse_again(bound, message) end
     local lost, billed = count_billed(failures), nil
-    if not request.target.provider.call then billed = lost > 0 or has_content(partial) end
+    if not request.target.provider.call then billed = lost > 0 or read.has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them
     charge_lost(request, lost, failures)
-    if read.is_ended(draft) then bound = request:received(draft) end
-    holds.charge(bound, used(rates, draft, code, partial, billed))
+    if draft and draft.truncated then bound = request:received(draft) or bound end
+    budget.charge(bound, used(rates, draft, code, partial, billed))
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -422,15 +299,25 @@ local function through_middleware(client, request, depth)
     local middleware = client.middleware[depth]
     if not middleware then return within_budgets(client, request) end
     return middleware(request, function(other)
-        return through_middleware(client, other or request, depth + 1)
+        other = other or request
+        other.task = scheduler.current()
+        return through_middleware(client, other, depth + 1)
     end)
 end
 
 -- Answers a call that is not in the log, and notes for its row what it costs at nominal price.
 local function answer_anew(client, request)
-    local draft, message, code, partial = through_middleware(client, request, 1)
+    local draft, message, code, partial
+    if client.middleware[1] then
+        draft, message, code, partial = through_middleware(client, request, 1)
+    else
+        draft, message, code, partial = within_budgets(client, request)
+    end
     local reply = draft or partial
-    if reply then
+    if reply and client.middleware[1] then -- which may return anything
+        reply.usage, reply.cost = tally.clean(reply.usage), tally.usd(reply.cost)
+    end
+    if reply and request.row then
         reply.dropped = request.dropped
         request.row.cost = not reply.origin and reply.cost
             or price.cost(request.target.rates, reply.usage)
@@ -438,15 +325,14 @@ local function answer_anew(client, request)
     return draft, message, code, partial
 end
 
--- From the tape of a logged run (ponder.run.log.tape).
-local function through_log(client, request)
-    local tape = scheduler.tape()
-    if not tape then return through_middleware(client, request, 1) end
-    local row = { identity = request:identity(), provider = request.provider,
+-- Answers a request from the tape of a logged run (ponder.run.log.tape).
+local function through_log(client, request, tape)
+    local target = request.target
+    local row = { task = request.task, identity = request:identity(), provider = request.provider,
         model = request.model, sample = request.sample, samples = request.n,
         request = request.encoded, metadata = request.metadata and json.encode(request.metadata),
-        label = request.target.label, messages = request.messages, attempts = 0, failures = {},
-        by_batch = request.target.batch ~= nil and goes_in_batches(request.target) }
+        label = target.label, messages = request.messages, attempts = 0, failures = {},
+        by_batch = target.batch and attempts.go_in_batches(target) }
     function row.replace_prompt(text)
         request:replace_prompt(text)
         row.request = request.encoded
@@ -456,7 +342,7 @@ local function through_log(client, request)
     if row.lost then
         request.lost = row.in_flight
         charge_lost(request, count_billed(row.lost), row.lost)
-        if row.in_flight then holds.charge(request:upper_bound(), nil, nil, true) end
+        if row.in_flight then budget.charge(request:upper_bound(), nil, nil, true) end
     end
     local draft, message, code, partial = tape:answer(what, answer_anew, client, request)
     if row.played then call.charge(request, row.played, draft, message, code, partial) end
@@ -465,22 +351,13 @@ end
 
 local REFUSED = { BUDGET = true, NO_PRICE = true }
 
--- Makes a call, `ask(...)`, counted in the account of what is asked: at its nominal price, whoever
--- answers.
-local function count_asked(account, rates, need, of, samples, ask, ...)
-    local hold <close> = holds.new(account, need, of, samples)
-    hold:reserve()
-    local draft, message, code, partial = ask(...)
-    if not draft and REFUSED[code] then
-        hold:settle(NOTHING, 0, nil, nil, true)
-    else
-        local reply = draft or partial
-        if of and read.is_ended(draft) then hold.need = of:received(draft) end
-        local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
-            cost = not (reply.origin or reply.cached) and reply.cost or nil }
-        hold:settle(used(rates, draft and nominal, code, partial and nominal))
-    end
-    return draft, message, code, partial
+-- Counts a call in the account of what is asked: at its nominal price, whoever answered.
+local function settle_asked(hold, rates, draft, code, partial)
+    if not draft and REFUSED[code] then return hold:settle(NOTHING, 0, nil, nil, true) end
+    local reply = draft or partial
+    local nominal = reply and { usage = reply.usage, truncated = reply.truncated,
+        cost = not (reply.origin or reply.cached) and reply.cost or nil }
+    hold:settle(used(rates, draft and nominal, code, partial and nominal))
 end
 
 --- Answers a request.
@@ -489,11 +366,21 @@ end
 ---@return string? code
 ---@return ponder.model.Draft? partial what arrived before the stream broke
 function call.perform(client, request)
-    local account = scheduler.context "asked"
-    if not account then return through_log(client, request) end
-    local draft, message, code, partial = count_asked(account, request.target.rates,
-        request.upper_bound, request, request.n, through_log, client, request)
-    if draft and account.hear then account.hear(request.messages, draft.samples) end
+    local t = request.task
+    local tape, account = t.group.tape, t.context and t.context.asked
+    local draft, message, code, partial
+    local asked <close> = account and budget.reserve(account, request.upper_bound, request,
+        request.n)
+    if tape then
+        draft, message, code, partial = through_log(client, request, tape)
+    else
+        draft, message, code, partial = answer_anew(client, request)
+    end
+    if asked then
+        if draft and draft.truncated then asked.need = request:received(draft) or asked.need end
+        settle_asked(asked, request.target.rates, draft, code, partial)
+    end
+    if draft and account and account.hear then account.hear(request.messages, draft.samples) end
     return draft, message, code, partial
 end
 
@@ -517,37 +404,38 @@ function call.missing_price(m)
     end
 end
 
--- Calls a custom model, which counts as one call, whatever calls its `chat` makes.
-local function ask_custom(m, opts, need)
-    local hold <close> = holds.new(budgets.current(), need)
-    local ok, message, code = hold:reserve()
-    if not ok then return nil, message, code end
-    local reply, problem, why, partial = hold:run(budgets.without, m.chat, m, opts)
-    hold:settle(used(m.rates, reply, why, partial))
-    local account = scheduler.context "asked"
-    if reply and account and account.hear then account.hear(opts.messages, { reply }) end
-    return reply, problem, why, partial
-end
-
---- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it.
+--- Asks a model; a custom one, a table with `chat`, if the budgets in force have room for it. That
+--- counts as one call, whatever calls its `chat` makes.
 ---@param m ponder.model.Model|{chat: function, name: string?, rates: ponder.model.Rates?}
 ---@return ponder.model.Reply? reply what its `chat` returned
 ---@return string? message
 ---@return string? code
 ---@return ponder.model.Reply? partial
 function call.ask(m, opts)
-    if is_open(m) or not budgets.current() then return m:chat(opts) end
+    local innermost = budget.current()
+    if is_open(m) or not innermost then return m:chat(opts) end
     local missing = call.missing_price(m)
-    if missing and budgets.needs_price(missing) then return nil, missing, "NO_PRICE" end
+    if missing and budget.needs_price(missing) then return nil, missing, "NO_PRICE" end
     local n = opts.n or 1
     local input, output = tally.estimate(#json.encode(opts.messages),
-        tally.count(opts.max_output_tokens) and opts.max_output_tokens * n, n)
-    local function need()
-        return { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
-    end
+        count(opts.max_output_tokens) and opts.max_output_tokens * n, n)
+    local need = { tokens = input + output, cost = price.upper_bound(m.rates, input, output) }
     local account = scheduler.context "asked"
-    if not account then return ask_custom(m, opts, need) end
-    return count_asked(account, m.rates, need, nil, n, ask_custom, m, opts, need)
+    local asked <close> = account and budget.reserve(account, need, nil, n)
+    local hold <close>, message, code = budget.reserve(innermost, need)
+    local reply, problem, why, partial = nil, message, code, nil
+    if hold then
+        reply, problem, why, partial = hold:run(budget.without, m.chat, m, opts)
+        local its = reply or partial
+        local seen = its and { usage = tally.clean(its.usage), cost = tally.usd(its.cost),
+            truncated = its.truncated, origin = its.origin, cached = its.cached }
+        hold:settle(used(m.rates, reply and seen, why, partial and seen))
+        if asked then settle_asked(asked, m.rates, reply and seen, why, partial and seen) end
+    elseif asked then
+        settle_asked(asked, m.rates, nil, code)
+    end
+    if reply and account and account.hear then account.hear(opts.messages, { reply }) end
+    return reply, problem, why, partial
 end
 
 return call

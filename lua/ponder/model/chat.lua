@@ -9,7 +9,6 @@ local params = require "ponder.model.params"
 local quote = require "ponder.quote"
 local read = require "ponder.model.read"
 local places = require "ponder.model.samples"
-local request = require "ponder.model.request"
 local retry = require "ponder.model.retry"
 local scheduler = require "ponder.run.task.scheduler"
 local schema = require "ponder.model.schema"
@@ -178,22 +177,22 @@ function chat.samples_per_request(model, opts)
         options.merge(options.merge({}, defaults), opts))
 end
 
--- Asks for `n` samples of a call, numbered on from `offset`.
-local function ask(model, plan, n, offset)
+-- Asks for `n` samples of a call, numbered on from `offset`, in the task `t`.
+local function ask(model, plan, t, n, offset)
     local all, kept, sample, client = plan.all, plan.kept, plan.first + offset, model.client
     if kept.seed and sample > 1 then -- else all samples would be equal
         kept = options.merge({}, kept)
         kept.seed = kept.seed + sample - 1
     end
     client.requests = client.requests + 1
-    local one = request.new { number = client.requests, target = model.target,
+    local one = call.request { number = client.requests, target = model.target, task = t,
         provider = model.provider, model = model.model, messages = plan.messages,
         system = plan.system, options = kept, format = plan.format, extra = all.extra, n = n,
         sample = sample, index_base = offset, limits = all, stream = all.on_delta ~= nil,
         on_delta = all.on_delta, metadata = all.metadata,
         cache = all.cache == nil or all.cache, has_emitted = false, dropped = plan.dropped,
         prefix = all.prefix, prefill = all.prefill }
-    local here = scheduler.context "samples"
+    local here = t.context and t.context.samples
     if here then
         one.place = places.place(here, one)
         local seed = places.seed(here, one, all.seed or all.extra and all.extra.seed)
@@ -224,7 +223,7 @@ local function add_usage(a, b)
     if not a or not b then return a or b end
     local sum = tally.add(tally.add({}, a), b)
     sum.implausible = a.implausible or b.implausible
-    return sum
+    return tally.clean(sum)
 end
 
 -- nil (unknown) if either is.
@@ -254,7 +253,7 @@ local function ask_each(model, plan, count, offset, draft)
     local numbers = {}
     for i = 1, count do numbers[i] = offset + i - 1 end
     local drafts, errors = task.map(numbers, function(number)
-        return ask(model, plan, 1, number)
+        return ask(model, plan, scheduler.current(), 1, number)
     end, { concurrency = count })
     local message, code
     for i = 1, count do
@@ -269,14 +268,14 @@ local function ask_each(model, plan, count, offset, draft)
 end
 
 -- Servers may refuse n, or ignore it: then ask for the missing samples one by one.
-local function ask_all(model, plan)
+local function ask_all(model, plan, t)
     local n, target = plan.n, model.target
     if n > 1 and (plan.split or target.one_by_one) then
         return ask_each(model, plan, n, 0, nil)
     end
-    local draft, message, code, partial = ask(model, plan, n, 0)
+    local draft, message, code, partial = ask(model, plan, t, n, 0)
     if code == "BAD_REQUEST" and n > 1 and not partial then
-        draft = ask(model, plan, 1, 0)
+        draft = ask(model, plan, t, 1, 0)
         if not draft then return nil, message, code end -- n was not the reason
         target.one_by_one = true
         return ask_each(model, plan, n - 1, 1, draft)
@@ -304,15 +303,14 @@ local function assemble(plan, draft)
             end
         end
     end
-    local first, usage = samples[1] or {}, draft.usage
-    if usage then usage.total_tokens = tally.total(usage) end
+    local first = samples[1] or {}
     local reply = {
         text = texts[1] or "", texts = texts, samples = samples,
         message = { role = "assistant", content = texts[1] or "", tool_calls = first.tool_calls,
             blocks = first.blocks },
         finish_reason = first.finish_reason, tool_calls = first.tool_calls,
         reasoning = first.reasoning, refusal = first.refusal, logprobs = first.logprobs,
-        usage = usage, model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
+        usage = draft.usage, model = draft.model, id = draft.id, latency_ms = draft.latency_ms,
         time_to_first_ms = draft.time_to_first_ms, attempts = draft.attempts,
         truncated = draft.truncated, dropped = plan.dropped, cost = draft.cost,
         scripted = draft.scripted, recorded = draft.recorded,
@@ -341,7 +339,7 @@ local function repair(model, plan, sample, problem)
     local quiet = options.merge({}, plan.all)
     quiet.on_delta = nil
     return ask(model, { all = quiet, kept = plan.kept, format = plan.format, first = plan.first,
-        system = plan.system, messages = messages }, 1, 0)
+        system = plan.system, messages = messages }, scheduler.current(), 1, 0)
 end
 
 -- The value of one sample; updates the draft if the sample was repaired. A repair that was not
@@ -393,8 +391,9 @@ end
 ---------------------------------------------------------------------------------------------------
 
 --- See ponder.model.Model.chat.
+---@param t ponder.task.Handle the current task
 ---@param level integer the error level: 1 is this function
-function chat.run(model, opts, level)
+function chat.run(model, t, opts, level)
     local plan, target = prepare(model, opts, level + 1), model.target
     local row, prefills = target.provider.row, target.provider.prefills
     if plan.all.prefill and not (target.provider.call or row and row.prefill
@@ -412,7 +411,7 @@ function chat.run(model, opts, level)
             notice.once(line)
         end
     end
-    local draft, message, code, partial = ask_all(model, plan)
+    local draft, message, code, partial = ask_all(model, plan, t)
     if not draft then return nil, message, code, partial and assemble(plan, partial) end
     local reply, refusal = assemble(plan, draft)
     if refusal then

@@ -8,7 +8,6 @@ local name = require "ponder.model.name"
 local options = require "ponder.base.options"
 local places = require "ponder.model.samples"
 local read = require "ponder.model.read"
-local request = require "ponder.model.request"
 local scheduler = require "ponder.run.task.scheduler"
 local tally = require "ponder.base.tally"
 
@@ -50,7 +49,8 @@ local function post(model, base_url, path, body, label, opts)
         target.rates = target.full_rates
     end
     model.client.requests = model.client.requests + 1
-    local one = request.new { number = model.client.requests, target = target,
+    local one = call.request { number = model.client.requests, target = target,
+        task = scheduler.current(),
         provider = model.provider, model = model.model,
         messages = { { role = "user", content = label } },
         options = { max_output_tokens = 0 }, n = 1, sample = opts.sample or 1, index_base = 0,

@@ -8,7 +8,6 @@
 local calls = require "ponder.run.log.call"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
-local tally = require "ponder.base.tally"
 
 local provider = {}
 
@@ -70,19 +69,6 @@ function provider.check(definition, level)
     options.check("model.register", definition, definition.call and CALL_SHAPE or SERVER_SHAPE,
         level + 1)
     return definition
-end
-
----Reads a draft from a text that anybody may have written.
----@param text string
----@return ponder.model.Draft? draft a new one; nil: the text is not a draft
----@package
-function provider.read_draft(text)
-    local draft = json.decode(text)
-    if not calls.is_reply(draft) then
-        return nil
-    end
-    draft.usage = tally.clean(draft.usage)
-    return draft
 end
 
 -- The fields of what a provider's `call` returns, of each sample, and of each tool call. A reply
@@ -151,7 +137,7 @@ function provider.draft(reply)
         first.tool_calls, first.reasoning = reply.tool_calls, reply.reasoning
         first.logprobs = reply.logprobs
     end
-    if not calls.is_reply(draft) then
+    if not calls.checked(draft) then
         return nil, "the provider returned samples that are not replies"
     end
     for _, sample in ipairs(draft.samples) do
@@ -161,7 +147,6 @@ function provider.draft(reply)
         end
         if problem then return nil, problem end
     end
-    draft.usage = tally.clean(draft.usage)
     return draft
 end
 

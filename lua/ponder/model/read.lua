@@ -89,12 +89,19 @@ function read.logprobs(list)
 end
 
 --- Whether the caller's on_delta ended a reply, before the service said what it used.
----@param draft ponder.model.Draft?
+---@param draft ponder.model.Draft a truncated one
 function read.is_ended(draft)
-    for _, sample in ipairs(draft and draft.truncated and draft.samples or {}) do
+    for _, sample in ipairs(draft.samples) do
         if sample.finish_reason == "cancelled" then return true end
     end
     return false
+end
+
+--- Whether a reply, complete or partial, has any content.
+---@param draft ponder.model.Draft?
+function read.has_content(draft)
+    local sample = draft and draft.samples[1]
+    return sample ~= nil and (sample.text or sample.tool_calls or sample.reasoning) ~= nil
 end
 
 --- The sum of the known parts, or nil if none is known.

@@ -46,7 +46,7 @@ function samples.place(here, request)
     end
     -- What asks within a recorded operation does not ask again when the run is resumed.
     local within = scheduler.context "outside"
-    local key = store.sha256(("%s\n%s\n%s"):format(request.provider, request:body_json(),
+    local key = store.sha256(("%s\n%s\n%s"):format(request.provider, request.encoded,
         type(within) == "table" and within.identity .. (within.occurrence or "") or ""))
     local begun = here.begun[key] or { last = 0 }
     here.begun[key] = begun
@@ -78,7 +78,7 @@ function samples.seed(here, request, own)
     end
     local place = request.place or { item = "", epoch = 0, number = request.sample }
     local hash = store.sha256(("%d\n%s\n%d\n%d\n%s"):format(here.seed, place.item, place.epoch,
-        place.number, request:body_json()))
+        place.number, request.encoded))
     return tonumber(hash:sub(1, 15), 16) & 0x7fffffff
 end
 

@@ -5,7 +5,6 @@
 local flights = require "ponder.model.cache.flight"
 local redact = require "ponder.base.redact"
 local store = require "ponder.core.store"
-local tally = require "ponder.base.tally"
 local task = require "ponder.task"
 
 local file = {}
@@ -126,11 +125,12 @@ function File:keep(key, text, draft, request, run)
     if run then
         self.db:execute("INSERT OR REPLACE INTO makers VALUES (?, ?)", key, run)
     end
-    local input, output, total, read, written, reasoning = tally.columns(draft.usage)
+    local usage = draft.usage or {}
     local sample = request.place and request.place.number or request.sample
     local done, message = self.db:execute(KEEP, key, request.provider, request.model, sample,
-        redact.keep(request:body_json()), text, input, output, total, read, written, reasoning,
-        draft.cost, os.time())
+        redact.keep(request.encoded), text, usage.input_tokens, usage.output_tokens,
+        usage.total_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
+        usage.reasoning_tokens, draft.cost, os.time())
     if not done then
         stop_writing(self, message)
     end

@@ -9,6 +9,7 @@ local tally = require "ponder.base.tally"
 local call = {}
 
 ---@class ponder.log.Asked a model call: columns of `calls`, and what else the model tells
+---@field task ponder.task.Handle that asks
 ---@field identity string equal requests have equal identities
 ---@field provider string
 ---@field model string
@@ -45,7 +46,7 @@ function call.new(asked)
     local identity = redact.keep(asked.identity) -- as the log stores it
     asked.hash = store.sha256(identity)
     return setmetatable({ asked = asked, identity = asked.hash, -- fields set later:
-        asker = nil, within = nil, within_id = nil, occurrence = nil, id = nil, run = nil,
+        by = nil, asker = nil, within = nil, within_id = nil, occurrence = nil, id = nil, run = nil,
         search = nil, node = nil, purpose = nil }, Call)
 end
 
@@ -71,30 +72,33 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Replies as JSON
 
+local NONE = {}
 local SAMPLE = { text = "string", reasoning = "string", tool_calls = "table" }
 
---- Whether a value has the form of a reply (ponder.model.Draft).
-function call.is_reply(value)
+--- A reply (ponder.model.Draft) that anybody may have written, with only what is valid of its usage
+--- and cost; nil: the value is not a reply.
+function call.checked(value)
     if type(value) ~= "table" or type(value.samples) ~= "table"
         or value.usage ~= nil and type(value.usage) ~= "table" then
-        return false
+        return nil
     end
     for _, sample in ipairs(value.samples) do
         if type(sample) ~= "table" then
-            return false
+            return nil
         end
         for name, kind in pairs(SAMPLE) do
             if sample[name] ~= nil and type(sample[name]) ~= kind then
-                return false
+                return nil
             end
         end
-        for _, tool_call in ipairs(sample.tool_calls or {}) do
+        for _, tool_call in ipairs(sample.tool_calls or NONE) do
             if type(tool_call) ~= "table" then
-                return false
+                return nil
             end
         end
     end
-    return true
+    value.usage, value.cost = tally.clean(value.usage), value.cost and tally.usd(value.cost)
+    return value
 end
 
 ---Encodes a reply. Removes the server's own form from it if that is not JSON (it may hold an
@@ -155,16 +159,15 @@ function Call:ask_again(tape)
         tape.session, tape.clock(), self.run, self.id)
 end
 
-local NOTHING = {}
-
 local function write_answer(self, tape, status, draft, message, code)
-    local asked, reply = self.asked, draft or NOTHING
-    local input, output, total, read, written, reasoning = tally.columns(reply.usage)
+    local asked, reply = self.asked, draft or NONE
+    local usage = reply.usage or NONE
     tape.writer:write(ANSWER, self.run, self.id, status, reply.origin or "live", asked.queued_at,
         asked.sent_at, tape.clock(), draft and call.encode(draft), code, message,
         tonumber(reply.latency_ms), tonumber(reply.time_to_first_ms),
-        math.tointeger(reply.attempts) or asked.attempts, input, output, total, read, written,
-        reasoning, reply.origin and 0.0 or asked.cost)
+        math.tointeger(reply.attempts) or asked.attempts, usage.input_tokens, usage.output_tokens,
+        usage.total_tokens, usage.cache_read_tokens, usage.cache_write_tokens,
+        usage.reasoning_tokens, reply.origin and 0.0 or asked.cost)
 end
 
 local function write_failures(self, tape)
@@ -180,7 +183,9 @@ end
 ---@return table results as they are: only what is written loses secrets
 function Call:answer(tape, results)
     local draft, message, code, partial = table.unpack(results, 1, 4)
-    write_failures(self, tape)
+    if self.asked.failures[1] then
+        write_failures(self, tape)
+    end
     if draft and draft.origin then
         tape:count_saved(self.asked.cost)
     end
@@ -207,10 +212,12 @@ end
 --- Reads the results of a call, as the script gets them.
 ---@return table? results `failures`: the failed attempts; nil if the row is damaged
 function call.results(db, run, id)
-    local status, reply, message, code = db:row("SELECT status, reply, message, code FROM calls "
-        .. "WHERE run = ? AND id = ?", run, id)
-    local draft, failures = reply and json.decode(reply), failures_of(db, run, id)
-    if reply and not call.is_reply(draft) or status == "ok" and not draft then
+    local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
+        .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
+        .. "WHERE run = ?1 AND id = ?2", run, id)
+    local draft = reply and call.checked(json.decode(reply))
+    local failures = has_failed == 1 and failures_of(db, run, id) or {}
+    if not draft and (reply or status == "ok") then
         return nil
     elseif status == "ok" then
         return { draft, n = 1, failures = failures }

@@ -8,8 +8,8 @@
 --- order of tapes) are reassigned; those within a run stay.
 
 local base64 = require "ponder.base.base64"
+local budget = require "ponder.run.task.budget"
 local host = require "ponder.core.host"
-local holds = require "ponder.run.task.hold"
 local json = require "ponder.json"
 local quote = require "ponder.quote"
 local rows = require "ponder.run.log.rows"
@@ -139,7 +139,7 @@ local function count_call(tape, row)
         local input, output = tally.estimate(#row.request, nil, row.samples)
         need = { tokens = input + output }
     end
-    holds.charge(need, { input_tokens = row.input_tokens, output_tokens = row.output_tokens,
+    budget.charge(need, { input_tokens = row.input_tokens, output_tokens = row.output_tokens,
         total_tokens = row.total_tokens }, row.cost, failed)
 end
 

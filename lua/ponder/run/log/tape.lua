@@ -45,7 +45,7 @@ local WAIT = "the run log" -- what tasks wait for until it holds a reply
 
 local A_ROW = 200 -- readings
 
-local calls, rows -- ponder.run.log.call, ponder.run.log.rows: loaded by `prepare`
+local calls, redact, rows -- loaded by `prepare`
 
 ---@class ponder.log.Operation a request to the world outside
 ---@field kind "call"|"effect"|"run"
@@ -54,6 +54,7 @@ local calls, rows -- ponder.run.log.call, ponder.run.log.rows: loaded by `prepar
 ---@field id integer? id of its row
 ---@field known ponder.log.Answered? its recording
 ---@field within ponder.log.Operation? the operation inside which it was asked
+---@field by ponder.task.Handle that asks
 ---@field asker table? the callback of a search that asks
 ---@field within_id integer? effects.id of that one, if it is a tool or a log.record
 ---@field occurrence integer? its number among equal operations there
@@ -104,8 +105,6 @@ local NOTHING = { ordered = false }
 
 function NOTHING.entry() end -- luacheck: ignore 212
 
-function NOTHING.find_next() end
-
 ---Makes the tape of a run; `attach` begins it.
 ---@param fields table id, uid, run, command, writer, and what else it has
 function tape.new(fields)
@@ -135,6 +134,7 @@ end
 function Tape.prepare()
     if not rows then
         calls, rows = require "ponder.run.log.call", require "ponder.run.log.rows"
+        redact = require "ponder.base.redact"
         rows.note_environment_keys()
     end
 end
@@ -243,7 +243,7 @@ local COUNTER = { call = "calls", effect = "effects" }
 -- Gives an operation its id, which messages about a call name.
 local function identify(self, what, id)
     what.id = id
-    if what.kind == "call" and what.asker then
+    if what.asker and what.kind == "call" then
         what.asker.call, what.asker.log = id, self.command.opts.path
     end
 end
@@ -288,9 +288,8 @@ end
 
 -- Waits until an answer is committed.
 local function await_commit(self, what)
-    local t = scheduler.current()
-    self:arrive(what, t, WAIT)
-    scheduler.park(t, WAIT, function() forget(self, what) end)
+    self:arrive(what, what.by, WAIT)
+    scheduler.park(what.by, WAIT, function() forget(self, what) end)
 end
 
 ---See ponder.task.Tape.
@@ -338,10 +337,10 @@ Tape.pass_over = playing.pass_over
 -- Finds the recording of an operation. Equal operations are distinguished by their order: in the
 -- same run, by that within the place where they are asked. (Drawing on the screen is outside, too,
 -- but is not a place.)
-local function look_up(self, what)
-    local context, past, place = scheduler.current().context or NONE, self.past, ""
+local function look_up(self, what, t)
+    local context, past, place = t.context or NONE, self.past, ""
     local within = context.outside
-    what.within, what.asker = within, context.asker
+    what.by, what.within, what.asker = t, within, context.asker
     if type(within) == "table" then
         place = within.kind .. within.id
         what.within_id = within.kind == "effect" and within.id or nil
@@ -352,7 +351,9 @@ local function look_up(self, what)
     local key = place .. what.kind .. what.identity
     what.occurrence = (self.asked[key] or 0) + 1
     self.asked[key] = what.occurrence
-    if not past.ordered then
+    if past == NOTHING then
+        return
+    elseif not past.ordered then
         what.known = past:find_next(what)
     elseif what.within_id or place == "" then -- inside a call they have no place
         what.known = past:find(what, what.within_id, what.occurrence)
@@ -374,39 +375,12 @@ function Flight:__close()
     end
 end
 
--- Calls f(...) for an operation, and records the result.
-local function ask(self, what, f, ...)
-    local writer = self.writer
-    local shortage = writer:shortage()
-    if shortage and not what.within then
-        task.park() -- until the calls in flight are answered: see turn
-    end
-    if self.broken or shortage then
-        error(self.broken or shortage, 0)
-    end
-    writer.has_asked = true
-    if what.id then -- asked before and not answered
-        what:ask_again(self)
-    else
-        insert(self, what)
-    end
-    writer.in_flight = writer.in_flight + 1
-    local results
-    do
-        local flight <close> = setmetatable({ tape = self, what = what, writer = writer }, Flight)
-        results = pack(scheduler.with_context("outside", what, f, ...))
-        flight.answered = true
-    end
-    results = what:answer(self, results)
-    await_commit(self, what)
-    return unpack(results, 1, results.n)
-end
-
 ---Returns the recorded answer of an operation that was looked up, or else calls f(...) and records
 ---its result. Waits, so call it within a task.
 function Tape:answer(what, f, ...)
-    local known, past, is_played = what.known, self.past, false
+    local known, past, writer, is_played = what.known, self.past, self.writer, false
     local recorded = known and known.answered and known
+    local results
     if self.playing and not what.within then
         if not known and past.ended and past:entry() then
             playing.refuse(self, what)
@@ -417,26 +391,48 @@ function Tape:answer(what, f, ...)
         identify(self, what, known.id)
     end
     if recorded then
-        local results = past:results(recorded)
+        results = past:results(recorded)
         if not what.id then -- of another log
             insert(self, what)
             what:copy(self, results)
         elseif what.asked then -- of the log of this run: paid for when it was recorded
             what.asked.played = results.failures
         end
-        if not is_played then -- else its entry is on the tape
-            await_commit(self, what)
+    else
+        if self.offline then
+            playing.refuse(self, what, known)
         end
-        return unpack(results, 1, results.n)
-    elseif self.offline then
-        playing.refuse(self, what, known)
+        local shortage = writer:shortage()
+        if shortage and not what.within then
+            task.park() -- until the calls in flight are answered: see turn
+        end
+        if self.broken or shortage then
+            error(self.broken or shortage, 0)
+        end
+        writer.has_asked = true
+        if what.id then -- asked before and not answered
+            what:ask_again(self)
+        else
+            insert(self, what)
+        end
+        writer.in_flight = writer.in_flight + 1
+        do
+            local flight <close> = setmetatable({ tape = self, what = what, writer = writer },
+                Flight)
+            results = pack(scheduler.with_context("outside", what, f, ...))
+            flight.answered = true
+        end
+        results = what:answer(self, results)
     end
-    return ask(self, what, f, ...)
+    if not is_played or not recorded then -- else its entry is on the tape
+        await_commit(self, what)
+    end
+    return unpack(results, 1, results.n)
 end
 
 ---Looks an operation up and answers it.
 function Tape:perform(what, f, ...)
-    look_up(self, what)
+    look_up(self, what, scheduler.current())
     return self:answer(what, f, ...)
 end
 
@@ -449,11 +445,11 @@ function Tape:begin_call(asked)
     local root = self.root
     if root.wanted then
         rows.open_late(root)
-    elseif root.files then
+    elseif root.files and root.files.keys ~= redact.keys then
         rows.write_files(root)
     end
     local what = calls.new(asked)
-    look_up(self, what)
+    look_up(self, what, asked.task)
     if what.known and not what.known.answered and self.past.ordered then
         what:find_lost(self.past.db, self.past.run)
     end
@@ -472,7 +468,7 @@ function Tape:within_run(run)
         writer = self.inner_writer or self.writer, offline = self.offline,
         identity = past.identity and past.identity(run.name, run.labels.epoch),
         group = nil, id = nil, known = nil, keeps_row = nil, task = nil, over = nil } -- and room
-    look_up(self, inner)
+    look_up(self, inner, scheduler.current())
     local known = inner.known
     if not known and self.offline then
         playing.diverge(self, ("the run %q is not in the log: here the script diverges"):format(

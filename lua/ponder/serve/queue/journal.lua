@@ -5,10 +5,10 @@
 --- (ponder.run.log.call); a script that asks something else the second time gets a new answer.
 
 local calls = require "ponder.run.log.call"
+local json = require "ponder.json"
 local model = require "ponder.model"
 local model_call = require "ponder.model.call"
 local moves = require "ponder.serve.queue.moves"
-local provider = require "ponder.model.provider"
 local redact = require "ponder.base.redact"
 local redis = require "ponder.redis"
 local runs = require "ponder.run"
@@ -61,7 +61,7 @@ local function answer(request, next)
     local call = ("%s %d %s"):format(what.identity, what.occurrence,
         type(what.within) == "table" and what.within.id or "")
     local stored = self.replies and self.replies[call]
-    local draft = stored and provider.read_draft(stored)
+    local draft = stored and calls.checked(json.decode(stored))
     if draft then
         model_call.charge(request, {}, draft)
         return draft
