@@ -138,6 +138,15 @@ describe("samples in one request", function()
         m, asked = open_one("gemini:m", nil, keys)
         vote(m, { n = 10 })
         assert.same({ 8, 2 }, asked())
+        local now, most = 0, 0
+        m, asked = open_one("gemini:m", function()
+            now, most = now + 1, math.max(most, now + 1)
+            task.sleep(0.01)
+            now = now - 1
+        end, keys)
+        vote(m, { n = 24, concurrency = 2 })
+        assert.same({ 8, 8, 8 }, asked())
+        assert.equal(2, most) -- requests, not samples, are at once
         for _, name in ipairs { "groq:m", "deepseek:m", "lmstudio:m" } do
             m, asked = open_one(name, nil, keys)
             vote(m, { n = 2 })

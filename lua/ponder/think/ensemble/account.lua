@@ -13,7 +13,6 @@ local scheduler = require "ponder.run.task.scheduler"
 local scopes = require "ponder.run.task.scope"
 local task = require "ponder.task"
 local typed = require "ponder.think.strategy.typed"
-local waiters = require "ponder.run.task.waiters"
 local chat = require "ponder.model.chat"
 local model = require "ponder.model"
 
@@ -262,17 +261,15 @@ local function reply_of(reply, i, returns, message, code)
     return options.merge({ text = reply.texts[i], value = reply.values and reply.values[i] }, its)
 end
 
--- Asks for the samples from `first` to `last` in one request. Returns by sample {reply}, or {nil,
--- message, code}.
-local function ask_together(self, m, messages, opts, first, last)
-    local call, results = account.call(opts, messages, first), {}
-    call.n = last > first and last - first + 1 or nil
-    local reply, message, code, partial = self:chat(m, call)
-    local whole = reply or code == "BAD_REPLY" and partial and partial.values and partial
-    for at = first, last do
-        results[at] = last > first and whole
-            and table.pack(reply_of(whole, at - first + 1, opts.returns, message, code))
-            or { reply, message, code }
+-- Asks for several samples in one request. Returns for each {reply}, or {nil, message, code}.
+local function ask_together(self, m, call, n, returns)
+    call.n = n
+    local reply, message, code, partial = self:try(self.chat, self, m, call)
+    local whole, results = reply or code == "BAD_REPLY" and partial and partial.values and partial,
+        {}
+    for i = 1, n do
+        results[i] = whole and table.pack(reply_of(whole, i, returns, message, code))
+            or { nil, message, code }
     end
     return results
 end
@@ -294,28 +291,10 @@ end
 ---  their reply; `saved`: of n, never asked
 function Account:series(m, messages, opts, plan)
     local done, replies, added, is_over = {}, {}, 0, false
-    local n, calls, ended, groups = plan.n or opts.n, 0, 0, {}
+    local n, requests, calls, ended = plan.n or opts.n, 0, 0, 0
     -- Shares of a request are no answers by time, and say nothing of their own length.
     local per = (plan.as_they_come or opts.first or opts.eager) and 1
         or chat.samples_per_request(m, opts)
-    local function ask(sample)
-        local group, watch = groups[sample], plan.watch and plan.watch(sample)
-        local last = per > 1 and not watch and math.min(plan.highest(), sample + per - 1) or sample
-        if not group and last <= sample then
-            return self:chat(m, account.call(opts, messages, sample, watch))
-        elseif not group then
-            group = { waiting = waiters.new "samples of one request" }
-            for i = sample, last do
-                groups[i] = group
-            end
-            group.results = ask_together(self, m, messages, opts, sample, last)
-            group.waiting:wake()
-        end
-        while not group.results do
-            group.waiting:wait()
-        end
-        return table.unpack(group.results[sample], 1, 3)
-    end
     local function add(sample)
         local one = done[sample]
         added = added + 1
@@ -324,9 +303,7 @@ function Account:series(m, messages, opts, plan)
         end
         is_over = plan.add(sample, one.value)
     end
-    scopes.series("ensemble", function(sample)
-        calls = calls + 1
-        local reply, message, code = self:try(ask, sample)
+    local function settle(sample, reply, message, code)
         ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
         local value
         if reply then
@@ -340,8 +317,26 @@ function Account:series(m, messages, opts, plan)
         while not plan.as_they_come and not is_over and done[added + 1] do
             add(added + 1)
         end
+        return true
+    end
+    local function watch_next()
+        return plan.watch and plan.watch(calls + 1)
+    end
+    scopes.series("ensemble", function()
+        local first, watch = calls + 1, watch_next()
+        local count = watch and 1 or math.min(plan.highest() - calls, per)
+        requests, calls = requests + 1, calls + count
+        local call = account.call(opts, messages, first, watch)
+        if count == 1 then
+            return settle(first, self:try(self.chat, self, m, call))
+        end
+        local results = ask_together(self, m, call, count, opts.returns)
+        task.map(results, function(one, i)
+            return settle(first + i - 1, table.unpack(one, 1, 3))
+        end, { concurrency = count })
     end, opts.concurrency or n, function()
-        return not is_over and plan.highest() or nil
+        local missing = not is_over and plan.highest() - calls
+        return missing and requests + math.ceil(missing / (watch_next() and 1 or per)) or nil
     end)
     -- A judge's votes, with their own options, may well be equal, and so may the few replies that
     -- were enough.
