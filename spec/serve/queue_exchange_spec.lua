@@ -107,15 +107,58 @@ describe("a coordinator", function()
             assert.equal("", (left():gsub("budget ?", "")))
         end))
 
-    it("sends each job once, in order, however many", with(function(q, worker)
-        local items = {}
+    it("says once that nobody works", with(function(_, worker)
+        local q <close> = assert(queue.open(server.url .. "?timeout=1s", { name = "t",
+            script = dir.path .. "/s.lua" }))
+        local said = {}
+        function q.exchange.say(line) said[#said + 1] = line end
+        worker.client:call("CONFIG", "RESETSTAT")
+        local call = task.spawn(q.call, q, 1, "f")
+        repeat
+            task.sleep(0.1)
+            local looks = worker.client:call("INFO", "commandstats")
+                :match "cmdstat_hgetall:calls=(%d+)"
+        until looks and tonumber(looks) > 2
+        call:cancel()
+        assert.equal(1, #said)
+        assert.matches("^no worker: start some with ponder work", said[1])
+    end))
+
+    it("has no job begun whose budget is spent", with(function(q, worker)
+        local results, errors
+        local map = task.spawn(task.with_budget, { max_calls = 1 }, function()
+            results, errors = q:map({ 1, 2 }, "f")
+        end)
+        local job = worker.take()
+        assert.equal(3, job.spec.max_attempts)
+        worker.client:call("HSET", job.spec.budgets[1].key, "spent", "calls 1 1")
+        repeat task.sleep(0.05) until worker.client:call("HLEN", P .. "state") == 1
+        worker.finish(job, "yes")
+        map:join()
+        assert.same({ "yes", n = 2 }, results)
+        assert.same({ "the budget of 1 call is spent", "BUDGET" },
+            { errors[2].message, errors[2].code })
+    end))
+
+    it("sends each job once, in order, however many: 200 or 1 MiB at a time", with(function(q,
+        worker)
+        local items, jobs, sent = {}, {}, 0
         for i = 1, 450 do items[i] = i end
+        server:cli "CONFIG RESETSTAT"
         local map = task.spawn(q.map, q, items, "g")
         for i = 1, 450 do
-            local job = worker.take()
-            assert.equal(i, job.item)
-            worker.finish(job, 2 * i)
+            jobs[i] = worker.take()
+            assert.equal(i, jobs[i].item)
         end
+        local large = task.spawn(q.map, q, { ("x"):rep(6e5), ("y"):rep(6e5), ("z"):rep(6e5) },
+            "g")
+        repeat task.sleep(0.01) until worker.client:call("HLEN", P .. "state") == 453
+        for count in server:cli("INFO commandstats"):gmatch "cmdstat_eval%a*:calls=(%d+)" do
+            sent = sent + count
+        end
+        assert.equal(6, sent)
+        large:cancel()
+        for i, job in ipairs(jobs) do worker.finish(job, 2 * i) end
         local results = map:join()
         for i = 1, 450 do assert.equal(2 * i, results[i]) end
         assert.is_nil(worker.take(true) or nil)

@@ -263,6 +263,7 @@ describe("a job", function()
             { item = "\xff", "its item is not JSON" },
             { id = "a:b", "its id or map is not one" },
             { map = ("m"):rep(65), "its id or map is not one" },
+            { item = "{" .. ("\xff"):rep(70000), "its item is not JSON" },
         }
         for i, case in ipairs(cases) do
             local words = { "XADD", jobs, "*", "id", case.id or "bad" .. i, "map", case.map or "m",
@@ -282,6 +283,7 @@ describe("a job", function()
         local by_id = {}
         for _, letter in ipairs(letters) do
             by_id[letter.id] = letter.error
+            assert.is_true(#letter.item < 66000)
         end
         for i, case in ipairs(cases) do
             local found = by_id["bad" .. i]

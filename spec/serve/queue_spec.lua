@@ -205,7 +205,8 @@ describe("a queue", function()
             [ [[q.map({}, "echo")]] ] = "call it with a queue",
             [ [[q:map({}, "echo", { attempts = 1 })]] ] = "max_attempts",
             [ [[q:map(5, "echo")]] ] = "main.lua:4: queue:map: items must be a list (got 5)",
-            [ [[queue.open("redis://x", { script = "job.lua", name = "a b" })]] ] = "opts.name",
+            [ [[queue.open("redis://x", { script = "job.lua", name = "a b" })]] ]
+                = "main.lua:4: queue.open: opts.name must consist",
         } do
             local done = lab:coordinate(code)
             assert.equal(1, done.status)
