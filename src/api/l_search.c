@@ -301,7 +301,7 @@ static int core_round(lua_State *L)
     return 2;
 }
 
-/* core:ticket(i) -> its node (nil: it scores the root or a level), whether it expands, k, its first
+/* core:ticket(i) -> its node (nil: it scores the root), whether it expands, k, its first
  * node to score, its first and the one after its last. */
 static int core_ticket(lua_State *L)
 {
@@ -313,7 +313,7 @@ static int core_ticket(lua_State *L)
     push_id(L, t->node);
     lua_pushboolean(L, t->expands);
     push_id(L, t->k); /* SEARCH_ALL: nil */
-    lua_pushinteger(L, core_first_to_score(s, t));
+    lua_pushinteger(L, search_first_to_score(s, t));
     lua_pushinteger(L, t->first);
     lua_pushinteger(L, t->end);
     return 6;

@@ -113,9 +113,6 @@ void core_push_state(lua_State *L, int self, uint32_t id);
 void core_push_node(lua_State *L, const Core *core, int self, uint32_t id, lua_Integer ticket,
                     bool terminal_known);
 
-/* The first of its nodes that a ticket scores; its `end`: it scores none. */
-uint32_t core_first_to_score(const Search *s, const SearchTicket *t);
-
 /* ---- search_lua.c ---- */
 
 SearchStatus core_select_in_lua(lua_State *L, Core *core);

@@ -1,13 +1,13 @@
 /*
  * search_program.c -- the program of a ticket: which callbacks are asked, in which order.
  *
- *     TICKET     what it is: a node to expand, the root or a level to score
+ *     TICKET     what it is: a node, or the root to score
  *     STOP       stop(node), if its turn has come
  *     EXPAND     expand(state, k, node) -> a list of states
  *     ORDER      * until the tickets before it have made their children
  *     ITEM       for each of them: COST, KEY, then the child is made
  *     MADE       * the next ticket may make its children
- *     SCORE_ALL  evaluate_all
+ *     SCORE_ALL  evaluate_all, of a level in its last ticket
  *     CHILDREN   * until its children are scored, each by a program of its own
  *     CHILD      for each child: EVALUATE, IS_TERMINAL, SIMULATE, OWN (callbacks of a policy),
  *                REFLECT, then it is scored
@@ -126,15 +126,6 @@ static void set_score(Search *s, uint32_t id, double x)
 
 /* ---- the program ---- */
 
-/* The children of a level have a ticket of their own; lazy ones are scored when they are selected.
- */
-uint32_t core_first_to_score(const Search *s, const SearchTicket *t)
-{
-    bool later =
-        (t->node != SEARCH_NO_NODE && s->options.scores_levels) || (s->options.lazy && t->expands);
-    return later ? t->end : t->first;
-}
-
 /* The next step of a program that runs all: a ticket, or what is between rounds. */
 static void go_on(const Core *core, Program *p)
 {
@@ -154,7 +145,7 @@ static void go_on(const Core *core, Program *p)
         if (lua_isnil(L, RESULT) && lua_type(L, RESULT + 1) == LUA_TSTRING) /* nil, message */     \
             goto failed;                                                                           \
         if (p->ticket >= s->tickets.count && p->step >= STEP_TICKET)                               \
-            goto changed;                                                                          \
+            goto done;                    /* its level is full */                                  \
         t = s->tickets.items + p->ticket; /* the driver may have added others */                   \
     } while (0)
 
@@ -233,8 +224,8 @@ again:
             break;
 
         case STEP_TICKET:
-            p->step = t->node == SEARCH_NO_NODE ? STEP_MADE : STEP_STOP; /* MADE: a level */
-            if (s->rounds == 1) {
+            p->step = STEP_STOP;
+            if (t->node == SEARCH_NO_NODE) {
                 t->end = 1;
                 p->step = asks[CALL_KEY] ? STEP_KEY : STEP_MADE;
             }
@@ -318,13 +309,14 @@ again:
 
         case STEP_MADE:
             p->made = true;
+            search_made(s, t);
             ASK(CALL_MADE, p->ticket, 0);
             p->step = STEP_SCORE_ALL;
             /* fall through */
         case STEP_SCORE_ALL:
-            p->child = core_first_to_score(s, t);
+            p->child = search_first_to_score(s, t);
             if (p->child < t->end)
-                ASK(CALL_EVALUATE_ALL, t->first, t->end - 1);
+                ASK(CALL_EVALUATE_ALL, p->child, t->end - 1);
             p->step = STEP_CHILDREN;
             /* fall through */
         case STEP_CHILDREN:
@@ -388,7 +380,7 @@ again:
         case STEP_EXPANDED:
             if (t->expands && p->made)
                 ASK(CALL_EXPANDED, t->node, t->end - t->first);
-            p->child = core_first_to_score(s, t);
+            p->child = search_first_to_score(s, t);
             p->step = STEP_SCORED;
             /* fall through */
         case STEP_SCORED:
@@ -418,7 +410,7 @@ again:
             break;
         case STEP_COMMIT:
             if (p->ticket != s->turn)
-                goto changed;
+                return luaL_error(L, "search.run: a callback has changed the search");
             search_commit(s);
             p->calling = CALL_NONE;
             if (p->runs_all)
@@ -429,11 +421,10 @@ again:
         case STEP_END: break;
         }
     }
+done:
     core->running = core->running && !p->runs_all;
     lua_pushboolean(L, true);
     return 1;
-changed:
-    return luaL_error(L, "search.run: a callback has changed the search");
 failed:
     if (p->step > STEP_STOP && p->step < STEP_TURN && p->until == STEP_END) {
         lua_copy(L, RESULT + 1, MESSAGE);

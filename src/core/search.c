@@ -191,44 +191,35 @@ SearchStatus search_next_round(Search *s)
     return status;
 }
 
-/* The children of a level are scored by a ticket of their own, once they are all made. */
-static SearchStatus add_level(Search *s)
-{
-    uint32_t first = s->round_children;
-    if (s->tickets.count > s->selected || first == s->count)
-        return SEARCH_OVER;
-    SearchTicket *t = search_select(s, SEARCH_NO_NODE);
-    if (t == NULL)
-        return SEARCH_NO_MEMORY;
-    t->first = first;
-    t->end = s->count;
-    t->full = t[-1].full;
-    return SEARCH_OK;
-}
-
 SearchStatus search_more(Search *s)
 {
-    if (s->rounds == 1)
-        return SEARCH_OVER;
-    if (s->options.scores_levels)
-        return add_level(s);
-    return s->policy->wave != NULL ? s->policy->wave(s) : SEARCH_OVER;
+    return s->rounds > 1 && s->policy->wave != NULL ? s->policy->wave(s) : SEARCH_OVER;
+}
+
+uint32_t search_first_to_score(const Search *s, const SearchTicket *t)
+{
+    bool is_last = t == &s->tickets.items[s->tickets.count - 1];
+    if (s->options.scores_levels && s->rounds > 1)
+        return is_last ? s->round_children : t->end;
+    return s->options.lazy && t->expands ? t->end : t->first;
+}
+
+void search_made(Search *s, const SearchTicket *t)
+{
+    if (t->full && s->options.scores_levels)
+        s->tickets.count = s->selected = (uint32_t)(t - s->tickets.items) + 1;
 }
 
 void search_commit(Search *s)
 {
-    const SearchTicket *t = &s->tickets.items[s->turn];
-    bool waits_for_level = s->options.scores_levels && t->node != SEARCH_NO_NODE;
+    const SearchTicket *t = &s->tickets.items[s->turn++];
     if (s->options.lazy && t->end > s->committed)
         s->committed = t->end;
     s->expansions += t->expands;
     s->duplicates += t->duplicates;
     s->children_dropped += t->dropped;
-    if (t->full && waits_for_level && s->count > s->round_children)
-        s->tickets.count = s->selected = s->turn + 1; /* later tickets do not count */
-    else if (t->full)
+    if (t->full)
         search_end(s, OUTCOME_MAX_NODES);
-    s->turn++;
 }
 
 bool search_back_up(Search *s)

@@ -13,8 +13,8 @@
  *      |             -> search_consider for each child, search_commit: they count
  *      |        |
  *      |        v
- *      |    search_more: tickets that follow from the children (a level to score, a rollout, the
- *      |        |        lazy child that joins a path)
+ *      |    search_more: tickets that follow from the children (a rollout, the lazy child that
+ *      |        |        joins a path)
  *      |        v
  *      +--- search_back_up: the policy takes in the children of each ticket, in order
  *
@@ -111,7 +111,7 @@ typedef struct IdList {
 } IdList;
 
 typedef struct SearchTicket {
-    uint32_t node;       /* SEARCH_NO_NODE: scores the root or a level */
+    uint32_t node;       /* SEARCH_NO_NODE: scores the root */
     uint32_t k;          /* the number of children to ask expand for */
     uint32_t first, end; /* the nodes that it makes, or that it scores: first .. end - 1 */
     uint32_t next, last; /* indexes in the list that expand returned: the next, and the end */
@@ -142,7 +142,7 @@ typedef struct Search {
     bool hit;             /* a node that counts satisfies stop_score */
 
     VEC(SearchTicket) tickets; /* of the round */
-    uint32_t selected;         /* selected tickets; waves and levels follow them */
+    uint32_t selected;         /* selected tickets; waves follow them */
     uint32_t turn;             /* the ticket that commits next */
     uint32_t committed;        /* nodes below it count (all of them but unscored lazy ones) */
     uint32_t round_children;   /* the first id that the round made */
@@ -172,6 +172,13 @@ SearchStatus search_next_round(Search *s);
 
 /* Adds tickets that follow from the round's children once the others are over. OVER: none. */
 SearchStatus search_more(Search *s);
+
+/* The first of the nodes that a ticket scores, up to its `end`; that: it scores none. The children
+ * of a level are scored by its last ticket, lazy ones when they are selected. */
+uint32_t search_first_to_score(const Search *s, const SearchTicket *t);
+
+/* The children of a ticket are made. In a level that is full it becomes the last ticket. */
+void search_made(Search *s, const SearchTicket *t);
 
 /* The ticket in turn is over: its nodes count. */
 void search_commit(Search *s);

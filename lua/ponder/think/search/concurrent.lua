@@ -126,23 +126,37 @@ function concurrent.run(core, opts, functions, describe)
         called[name] = wait
     end
 
+    -- A level may be full before its last ticket: those that follow do not count.
+    local function is_dropped(ticket)
+        return ticket >= core:round()
+    end
+
+    local function work_ticket(ticket)
+        if is_dropped(ticket) then
+            return
+        end
+        local program = core:program(ticket)
+        local ok, done, why, its_code = work(program)
+        local raised = not ok and done
+        if is_dropped(ticket) then
+            return
+        elseif raised then
+            ok, done, why, its_code = work(program, true)
+        end
+        if not ok or raised and not core:outcome() then
+            error(not ok and done or raised, 0)
+        elseif not done then
+            message, code = why, its_code
+        end
+        wake(ticket + 1)
+    end
+
     -- The tickets that were added to the round, from `first` on.
     local function run_tickets(first)
         local worked, ended = 0, -1
         scopes.series("search.run", function(i)
-            local program = core:program(first + i - 1)
-            local ok, done, why, its_code = work(program)
-            local raised = not ok and done
-            if raised then
-                ok, done, why, its_code = work(program, true)
-            end
-            if not ok or raised and not core:outcome() then
-                error(not ok and done or raised, 0)
-            elseif not done then
-                message, code = why, its_code
-            end
+            work_ticket(first + i - 1)
             worked = worked + 1
-            wake(first + i)
         end, concurrency, function() -- called at the beginning, and when a task has ended
             local count, turn = core:round()
             ended = ended + 1

@@ -106,9 +106,8 @@ function session.new(core, functions, result_of)
     local called = functions.callbacks
     local before = called.end_round
     function called.end_round()
-        local count = core:round()
-        local last = core:ticket(count - 1) -- none: it scores the root or a level
-        self.number, self.entries = self.number + count - (last and 0 or 1), {}
+        local count = core:ticket(0) and core:round() or 0 -- the first one scores the root
+        self.number, self.entries = self.number + count, {}
         if self.rests then -- the next `ask` begins a round
             coroutine.yield()
         end
