@@ -190,8 +190,7 @@ local function progress(core, opts)
         line, best.score, best.id, best.depth, best.terminal and ", terminal" or "")
 end
 
--- Wraps an error so that outer handlers leave it alone.
-local Described = {}
+local Described = callbacks.Described
 
 local raised = setmetatable({}, { __mode = "k" }) -- object -> where a callback raised it
 
@@ -201,10 +200,6 @@ local function describe(core, opts, err, program)
         return err
     end
     local described = setmetatable({ value = err }, Described)
-    if getmetatable(err) == callbacks.Refused then
-        described.value = err.message
-        return described
-    end
     local callback, id = core:calling(program)
     if task.stop_reason() then
         described.value = failures.describe(err) .. "\n" .. progress(core, opts)

@@ -8,8 +8,8 @@ local task = require "ponder.task"
 
 local callbacks = {}
 
----An error about a callback's result, which says all that is known already.
-callbacks.Refused = { __tostring = function(err) return err.message end }
+---An error that says all that is known: `value` is what the caller of the search gets.
+callbacks.Described = {}
 
 -- Its function, of which a callable table's is __call.
 local function function_of(callback)
@@ -82,7 +82,7 @@ function callbacks.refuse(core, opts, name, expected, value, id, got)
         message = ("search.run: %s must return %s (got %s), for node %d at depth %d%s"):format(
             name, expected, got or show(value), id, core:depth(id), place)
     end
-    error(setmetatable({ message = message }, callbacks.Refused), 0)
+    error(setmetatable({ value = message }, callbacks.Described), 0)
 end
 
 -- Whether a callback has that parameter.

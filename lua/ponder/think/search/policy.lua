@@ -46,8 +46,8 @@ local policy = {}
 
 -- The message of a policy's error: without the place in this file.
 local function wrong(name, format, ...)
-    error(setmetatable({ message = ("search.run: policy %s: "):format(name) .. format:format(...) },
-        callbacks.Refused), 0)
+    error(setmetatable({ value = ("search.run: policy %s: "):format(name) .. format:format(...) },
+        callbacks.Described), 0)
 end
 
 -- Calls a function of the policy.

@@ -27,7 +27,7 @@ local function run(self, where)
     if ok then
         error(("search.%s: %s"):format(where, message), 0)
     end
-    error(getmetatable(done) == callbacks.Refused and done.message or done, 0)
+    error(getmetatable(done) == callbacks.Described and done.value or done, 0)
 end
 
 -- What ask and tell know of ticket i of the round: its piece, if it expands, and the answer.
