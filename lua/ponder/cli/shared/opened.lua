@@ -22,11 +22,6 @@ local function explain(err, logs)
             return prefix .. "damaged: " .. text.line(damage)
         end
     end
-    -- SQLite misses a table or column only in a damaged log.
-    local missing = err:match("store%.%a+: (no such %a+: [%w_.]+)")
-    if missing then
-        return ("%s: damaged: %s"):format(logs[#logs].path, missing)
-    end
     error(err, 0)
 end
 
