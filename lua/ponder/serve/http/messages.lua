@@ -3,6 +3,7 @@
 local errors = require "ponder.serve.http.errors"
 local fields = require "ponder.serve.http.fields"
 local json = require "ponder.json"
+local read = require "ponder.model.read"
 local tools = require "ponder.serve.http.tools"
 
 local messages = {}
@@ -54,7 +55,7 @@ function messages.whole(job, results, spent)
     end
     for _, call in ipairs(results[1].tool_calls or {}) do
         body.content[#body.content + 1] = { type = "tool_use", id = call.id, name = call.name,
-            input = call.arguments and next(call.arguments) and call.arguments or json.object {} }
+            input = read.arguments(call) }
     end
     body.stop_reason, body.stop_sequence = ending(results[1])
     return body

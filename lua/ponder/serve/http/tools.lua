@@ -5,6 +5,7 @@ local errors = require "ponder.serve.http.errors"
 local json = require "ponder.json"
 local options = require "ponder.base.options"
 local random = require "ponder.core.random"
+local read = require "ponder.model.read"
 
 local tools = {}
 
@@ -15,7 +16,7 @@ function tools.read(list)
     if type(list) ~= "table" or next(list) == nil then
         return nil
     end
-    local read = {}
+    local offered = {}
     for i, one in ipairs(list) do
         local where = ("tools[%d]"):format(i - 1)
         local about = type(one) == "table" and (one["function"] or one)
@@ -25,11 +26,11 @@ function tools.read(list)
                 .. " must be a function with a name; other tools are not supported", where), 0)
         end
         local parameters = about.parameters or about.input_schema
-        read[i] = { name = about.name, description = about.description ~= json.null
+        offered[i] = { name = about.name, description = about.description ~= json.null
             and about.description or nil, parameters = type(parameters) == "table" and parameters
             or nil }
     end
-    return read
+    return offered
 end
 
 ---Reads which tool is to be called.
@@ -44,20 +45,12 @@ function tools.choice(choice)
     return name and { name = name } or kind
 end
 
--- A call in the form of policies.
-local function call_of(id, name, arguments)
-    local text = type(arguments) == "string" and arguments or json.encode(arguments or {})
-    local value = type(arguments) == "table" and arguments or json.decode(text)
-    return { id = id, name = name, arguments = type(value) == "table" and value or nil,
-        arguments_json = text }
-end
-
 ---Reads the calls of an assistant's message in OpenAI's form.
 function tools.calls(list)
     local calls = {}
     for i, one in ipairs(type(list) == "table" and list or {}) do
         local f = type(one) == "table" and one["function"]
-        calls[i] = type(f) == "table" and call_of(one.id, f.name, f.arguments) or nil
+        calls[i] = type(f) == "table" and read.tool_call(one.id, f.name, f.arguments) or nil
     end
     return calls[1] and calls or nil
 end
@@ -118,12 +111,11 @@ function tools.returned(list)
             return nil, ("its tool_calls[%d] must be a table with a name (got %s)"):format(i,
                 options.show(one))
         end
-        local ok, call = pcall(call_of, one.id or ("call_%016x"):format(random.draw()), one.name,
-            one.arguments or one.arguments_json)
-        if not ok then
+        if not pcall(json.encode, one.arguments or "") then
             return nil, ("its tool_calls[%d].arguments cannot be JSON"):format(i)
         end
-        calls[i] = call
+        calls[i] = read.tool_call(one.id or ("call_%016x"):format(random.draw()), one.name,
+            one.arguments or one.arguments_json)
     end
     return calls
 end
