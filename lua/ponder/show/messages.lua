@@ -3,6 +3,7 @@
 
 local json = require "ponder.json"
 local options = require "ponder.base.options"
+local read = require "ponder.model.read"
 
 local messages = {}
 
@@ -46,13 +47,9 @@ local function add_tool_calls(parts, calls)
     for _, call in ipairs(is_list(calls) and calls or {}) do
         if type(call) == "table" then
             local f = type(call["function"]) == "table" and call["function"] or call
-            local arguments = f.arguments
-            if type(arguments) == "string" then
-                local decoded = json.decode(arguments)
-                arguments = decoded ~= nil and decoded or arguments
-            end
+            local made = read.tool_call(nil, nil, f.arguments)
             parts[#parts + 1] = { type = "tool_call", id = type(call.id) == "string" and call.id
-                or nil, name = tostring(f.name), arguments = arguments }
+                or nil, name = tostring(f.name), arguments = made.arguments or made.arguments_json }
         end
     end
 end
