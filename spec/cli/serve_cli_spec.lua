@@ -74,6 +74,32 @@ describe("ponder serve", function()
             { r.status, r.err:match "^[^;\n]*" })
     end)
 
+    it("limits requests as its flags say", function()
+        local dir <close> = shell.directory { ["m.lua"] = "return function() return 'x' end",
+            ["p.lua"] = [[
+                local model = require "ponder.model"
+                local function ask(name, times)
+                    return function()
+                        local m, text, message, code = model.open(name), nil, nil, nil
+                        for _ = 1, times do
+                            text, message, code = m:complete "x"
+                        end
+                        return text, message, code
+                    end
+                end
+                return { twice = ask("script:m.lua", 2), unpriced = ask("openai:nobody-knows", 1),
+                    slow = function() require("ponder.task").sleep(600) end }]] }
+        for flag, case in pairs { ["--max-calls-per-request=1"] = { "twice", "insufficient_quota" },
+            ["--max-cost=1"] = { "unpriced", "no_price" },
+            ["--max-cost-per-request=1"] = { "unpriced", "no_price" },
+            ["--timeout=50ms"] = { "slow", "timeout" } } do
+            local _ <close>, ask = served.start(dir, { "p.lua", flag },
+                { OPENAI_API_KEY = "none", OPENAI_BASE_URL = "http://127.0.0.1:1/v1" })
+            local _, reply = ask(case[1], "x")
+            assert.equal(case[2], (reply.error or {}).code, flag)
+        end
+    end)
+
     it("gives the model of the policy chat the limit and the format of a request", function()
         local upstream <close> = upstreams.start()
         local dir <close> = shell.directory {}
