@@ -228,7 +228,6 @@ local got = machine.class {
             default = "synthesis", help = "how several thoughts become the answer" },
         votes = count(3, 1, 1000, "number of votes (voting)"),
         refine_rounds = count(1, 0, nil, "improvements of the merged answer"),
-        max_parse_retries = count(1, 0, nil, "repair attempts for each unreadable reply"),
         parse_scores = { type = "function",
             takes = "fun(text: string, thoughts: table[]): table<string, number>",
             help = "replaces the parser of scores" },

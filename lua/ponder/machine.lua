@@ -224,10 +224,9 @@ end
 -------------------------------------------------------------------------------
 -- Classes
 
-local COMMON_OPTIONS = {
+local COMMON_OPTIONS = options.merge({
     prompts = { type = "table", help = "prompt functions or instructions by name" },
-    max_text_bytes = contexts.MAX_TEXT_BYTES,
-}
+}, contexts.OPTIONS)
 
 local COMMON_ENV = {
     now_ms = { type = "number", finite = true },

@@ -35,7 +35,6 @@ local machine = require "ponder.machine"
 local options = require "ponder.base.options"
 local parse = require "ponder.parse"
 local quote = require "ponder.quote"
-local tot_options = require "ponder.think.tot.options"
 local tree = require "ponder.think.tot.tree"
 local views = require "ponder.think.tot.views"
 
@@ -274,12 +273,58 @@ end
 -------------------------------------------------------------------------------
 -- The class
 
+local COUNT = 1000000000
+
+-- `takes` is for `ponder doc`.
+local OPTIONS = {
+    branching_factor = { type = "integer", min = 1, max = COUNT, default = 3,
+        help = "thoughts requested for each node" },
+    max_depth = { type = "integer", min = 1, max = COUNT, default = 3,
+        help = "depth of the deepest thoughts" },
+    traversal_strategy = { type = "string", enum = { "best_first", "bfs", "dfs" },
+        default = "best_first", help = "which open thought is expanded next" },
+    top_k = { type = "integer", min = 1, max = COUNT, default = 3,
+        help = "candidates listed in the result" },
+    min_depth = { type = "integer", min = 0, max = COUNT, default = 2,
+        help = "a score ends the run only from this depth on" },
+    max_nodes = { type = "integer", min = 1, max = COUNT, default = 100,
+        help = "hard cap on the thoughts of a run" },
+    max_duration_ms = { type = "number", min = 0, finite = true,
+        help = "end with the best so far after this time" },
+    beam_width = { type = "integer", min = 1, max = COUNT,
+        help = "beam: thoughts kept per level; dvts: per subtree; "
+        .. "best_first: cap on the frontier" },
+    early_success_threshold = { type = "number", finite = true, default = 1.0,
+        help = "a score that ends the run" },
+    convergence_window = { type = "integer", min = 1, max = COUNT, default = 2,
+        help = "rounds without improvement that end the run (1: never)" },
+    min_score_improvement = { type = "number", finite = true, default = 0.02,
+        help = "a smaller gain over the window is not an improvement" },
+    convergence_measure = { type = "string", enum = { "best_so_far", "best_leaf" },
+        default = "best_so_far", help = "what must improve" },
+    stop_at_max_depth = { type = "boolean", default = false,
+        help = "end as soon as a thought at max depth is scored" },
+    require_scores = { type = "boolean", default = false,
+        help = "ask again for missing scores; what stays missing is unscored, not 0.5" },
+    batch = { type = "integer", min = 1, max = COUNT, default = 1,
+        help = "thoughts expanded at the same time" },
+    halt = { type = "function", takes = "fun(view: TotView): string?",
+        help = "replaces the stopping rules, but max_nodes and max_duration_ms" },
+    select = { type = "function", takes = "fun(view: TotView): string[]?",
+        help = "replaces the traversal strategy: ids of frontier nodes, or nil" },
+    parse_thoughts = { type = "function", takes = "fun(text: string): (string|table)[]",
+        help = "replaces the parser of thoughts" },
+    parse_scores = { type = "function",
+        takes = "fun(text: string, thoughts: table[]): table<string, number>",
+        help = "replaces the parser of scores" },
+}
+
 local tot = machine.class {
     name = "tot",
     steps = { { "idle", "start", "generating" }, { "generating", "thoughts", "evaluating" },
         { "evaluating", "scores", "expanding", "completed" },
         { "expanding", "next", "generating", "completed" } },
-    options = tot_options,
+    options = OPTIONS,
     prompts = {
         generate = "generation_prompt",
         evaluate = "evaluation_prompt",

@@ -57,8 +57,6 @@ local option_rules = {
         help = "a grade that ends the run" },
     halt_check = { type = "string", enum = { "after_supervision", "after_improvement" },
         default = "after_supervision", help = "when to check whether the run ends" },
-    max_parse_retries = { type = "integer", min = 0, max = COUNT, default = 1,
-        help = "repair attempts for each unreadable reply" },
     parse_supervision = { type = "function", takes = "fun(text: string): ponder.Supervision",
         help = "replaces the parser of critiques" },
 }

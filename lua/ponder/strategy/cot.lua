@@ -63,8 +63,8 @@ end
 
 return strategy.new {
     name = "cot",
-    machine = { option_rules = options.merge({ max_text_bytes = contexts.MAX_TEXT_BYTES },
-        OPTIONS), prompt_names = { generate = "generation_prompt" } },
+    machine = { option_rules = options.merge(options.pick(contexts.OPTIONS,
+        { "max_text_bytes" }), OPTIONS), prompt_names = { generate = "generation_prompt" } },
     roles = { "generate" },
     summary = "answer a question step by step, in one call or by a vote",
     about = [[

@@ -5,10 +5,14 @@ local quote = require "ponder.quote"
 
 local contexts = {}
 
----The rule of the option `max_text_bytes`.
----@type OptionRule
-contexts.MAX_TEXT_BYTES = { type = "integer", min = 100, max = 10000000, default = 20000,
-    help = "truncate each quoted text except the question to N bytes" }
+---Options of all machines and strategies.
+---@type OptionSchema
+contexts.OPTIONS = {
+    max_text_bytes = { type = "integer", min = 100, max = 10000000, default = 20000,
+        help = "truncate each quoted text except the question to N bytes" },
+    max_parse_retries = { type = "integer", min = 0, max = 1000000000, default = 1,
+        help = "repair attempts for each unreadable reply" },
+}
 
 --- Methods of all prompt contexts: they quote text that others wrote.
 -- Prompt files are untrusted: they can reach this table neither by a field nor by getmetatable.

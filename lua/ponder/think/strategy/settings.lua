@@ -77,11 +77,6 @@ local COMMON = {
 
 local SHOWN = { "type", "default", "enum", "min", "max", "was" } -- of a rule, in help
 
--- Rules of a strategy that plays no machine, which has its own.
-local PLAIN = { max_text_bytes = contexts.MAX_TEXT_BYTES, max_parse_retries = {
-    type = "integer", min = 0, max = 1000, default = 1,
-    help = "repair attempts for each unreadable reply" } }
-
 ---The options of one strategy: its own, those of its machine, its prompts and the common ones.
 ---@return OptionSchema rules for ponder.base.options
 ---@return ponder.strategy.Option[] list in the order of help texts
@@ -96,7 +91,7 @@ function settings.of(kind)
         is_common[common[1]] = true
     end
     local own = options.merge(options.merge({}, kind.machine and kind.machine.option_rules
-        or PLAIN), kind.options)
+        or contexts.OPTIONS), kind.options)
     for _, name in ipairs(options.names(own)) do
         if not is_common[name] and kind.fixed[name] == nil then
             add(name, "machine", own[name].help, own[name])
