@@ -516,18 +516,6 @@ describe("the samples of an evaluation", function()
         assert.equal(2, asked)
     end)
 
-    it("in the first epoch are those of a cache that knew no epochs", function()
-        dir:write("ask.lua", 'print(require "ponder.model".open("script:model.lua")'
-            .. ':complete "the same")')
-        assert.equal(0, dir:ponder { "run", "--no-log", "--cache", "c.db", "ask.lua" }.status)
-        local answers, asked = play { "eval", "--no-log", "--json", "--cache", "c.db", "--epochs",
-            "2", "--policy", "once", "e.lua" }
-        assert.equal(5, asked)
-        for item = 1, 4 do
-            assert.equal("0", answers[("once i%d 1"):format(item)])
-        end
-    end)
-
     it("in the first epoch are those of a forked log without further ones", function()
         local before, asked = play { "eval", "--json", "--log", "a.db", "e.lua" }
         local after, asked_after = play { "fork", "-o", "policy=once,all,epochs=3", "--log",

@@ -195,20 +195,14 @@ local function script_of(request)
     return scripts[target]
 end
 
--- The key of a request; and for the first epoch of an evaluation, that of an equal request outside
--- of evaluations, under which version 0.2.0 kept its replies, too.
-local function keys_of(request)
+local function key_of(request)
     local place = request.place
     local identity = request:identity(place and place.number)
     if request.provider == "script" then
         identity = identity .. "\n" .. script_of(request)
     end
-    local plain = store.sha256(identity)
-    if not place then
-        return { plain }
-    end
-    return { store.sha256(("%s\nepoch %d of %s"):format(identity, place.epoch, place.item)),
-        place.epoch == 1 and plain or nil }
+    return store.sha256(not place and identity
+        or ("%s\nepoch %d of %s"):format(identity, place.epoch, place.item))
 end
 
 --- Answers a request from the cache, else by `next`, and keeps the reply: middleware for model.use.
@@ -222,21 +216,20 @@ function Cache:answer(request, next)
     if not request.cache or request.provider == "pool" then -- recorded already
         return next(request)
     end
-    local keys = keys_of(request)
+    local key = key_of(request)
     while true do
-        local flight = self.flights[keys[1]]
+        local flight = self.flights[key]
         local draft
         if flight then
             flight.waiting:wait()
             draft = flight.text and decode(flight.text)
-        end
-        for i = 1, flight and 0 or #keys do
-            draft = draft or find_own(self, request, keys[i])
+        else
+            draft = find_own(self, request, key)
         end
         if draft then
             return draft
-        elseif not self.flights[keys[1]] then
-            return send(self, keys[1], request, next)
+        elseif not self.flights[key] then
+            return send(self, key, request, next)
         end
     end
 end

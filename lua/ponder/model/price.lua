@@ -106,8 +106,6 @@ function price.load(env, config)
     return merged
 end
 
-local shared -- the prices for this process's environment, loaded once
-
 -------------------------------------------------------------------------------
 -- One model
 
@@ -138,11 +136,9 @@ end
 ---@param provider string "openai"
 ---@param model string "gpt-6-luna"
 ---@param base_url? string of its server; nil: the provider's own
----@param prices? table<string, ponder.model.Rates> default: those of this process
+---@param prices table<string, ponder.model.Rates>
 ---@return ponder.model.Rates? rates nil: unknown
 function price.of(provider, model, base_url, prices)
-    shared = shared or prices == nil and price.load(os.getenv, name.load_config(os.getenv)) or nil
-    prices = prices or shared
     local wanted = price.name(provider, model, base_url)
     local best, closest = prices[wanted], -1
     if not best then

@@ -11,12 +11,17 @@ local read = {}
 
 local null, type, count = json.null, type, tally.count
 
--- Follows up to three keys into nested tables; may return JSON null. The functions below do the
--- first step themselves, for speed.
+-- Follows up to three keys or list positions into nested tables; may return JSON null.
 local function follow(value, a, b, c)
-    if a == nil or value == nil then return value end
+    if a == nil then return value end
     if type(value) ~= "table" then return nil end
-    return follow(value[a], b, c)
+    value = value[a]
+    if b == nil then return value end
+    if type(value) ~= "table" then return nil end
+    value = value[b]
+    if c == nil then return value end
+    if type(value) ~= "table" then return nil end
+    return value[c]
 end
 
 --- Follows up to three keys or list positions into nested tables.
@@ -25,47 +30,28 @@ end
 ---@param c? string|integer
 ---@return any? value nil for a missing key or JSON null
 function read.at(value, a, b, c)
-    if a ~= nil then
-        if type(value) ~= "table" then return nil end
-        value = value[a]
-        if b ~= nil then value = follow(value, b, c) end
-    end
-    if value == null then return nil end
-    return value
+    local found = follow(value, a, b, c)
+    if found == null then return nil end
+    return found
 end
 
 --- Like `at`, but only a non-empty string counts.
 ---@return string?
 function read.text(value, a, b, c)
-    if a ~= nil then
-        if type(value) ~= "table" then return nil end
-        value = value[a]
-        if value == nil then return nil end -- the most frequent case
-        if b ~= nil then value = follow(value, b, c) end
-    end
-    return type(value) == "string" and value ~= "" and value or nil
+    local found = follow(value, a, b, c)
+    return type(found) == "string" and found ~= "" and found or nil
 end
 
 --- Like `at`, but returns an empty table for anything but a table.
 function read.list(value, a, b, c)
-    if a ~= nil then
-        if type(value) ~= "table" then return {} end
-        value = value[a]
-        if b ~= nil then value = follow(value, b, c) end
-    end
-    return type(value) == "table" and value or {}
+    local found = follow(value, a, b, c)
+    return type(found) == "table" and found or {}
 end
 
 --- Like `at`, but only a valid count (ponder.base.tally) counts: of tokens, or an index.
 ---@return integer?
 function read.count(value, a, b, c)
-    if a ~= nil then
-        if type(value) ~= "table" then return nil end
-        value = value[a]
-        if value == nil then return nil end
-        if b ~= nil then value = follow(value, b, c) end
-    end
-    return count(value)
+    return count(follow(value, a, b, c))
 end
 
 local function alternatives(one)

@@ -65,8 +65,9 @@ local date, time, cpu_time, randomseed = os.date, os.time, os.clock, math.random
 
 -- Reads a clock for the current task: through its tape, if it is recorded.
 local function read(name, live)
-    local tape, t = scheduler.tape(), scheduler.current()
-    if not tape or not t or scheduler.context("outside") then
+    local t = scheduler.current()
+    local tape = t and t.group.tape
+    if not tape or t.context and t.context.outside then
         return live()
     end
     return tape:reading(name, live)

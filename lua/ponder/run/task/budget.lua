@@ -42,9 +42,6 @@ budget.LIMITS = {
     in_flight = { type = "string", enum = { "await", "cancel" }, default = "await" },
 }
 
---- The rule of an option `budget`.
-budget.RULE = { type = "table", fields = budget.LIMITS }
-
 ---@class ponder.task.Backing a budget shared between processes
 ---@field reserve fun(self, need: ponder.task.Need, waits: boolean, calls: integer): any, string? a
 ---  reservation; or nil and why the call does not fit. `waits`: wait for the calls of other
