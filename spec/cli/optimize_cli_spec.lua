@@ -88,7 +88,6 @@ describe("ponder optimize", function()
         for words, wanted in pairs {
             ["hints.lua"] = "expected --prompt or --option",
             ["hints.lua --prompt prompt"] = "--policy must name the policy to optimize",
-            ["hints.lua --policy oi --prompt prompt"] = 'there is no policy "oi"',
             ["hints.lua --policy cot --prompt generat"] =
                 'there is no prompt "generat" (did you mean "generate"?); there are generate',
             ["hints.lua --option cot.temperature=2..1"] =
@@ -98,7 +97,6 @@ describe("ponder optimize", function()
             ["hints.lua --option cot.x=1,2 --policy io"] = "is not about the policy io",
             ["hints.lua --policy io --prompt prompt --output ."] = "of another origin",
             ["hints.lua --policy io --prompt prompt=none.txt"] = "none.txt",
-            ["hints.lua --policy mine --prompt hint"] = "it has no prompts of its own",
             ["none.lua --prompt prompt"] = "none.lua",
             ["hints.lua hints.lua"] = "expected one file",
             ["hints.lua --policy io --prompt prompt --prompts bad"] =

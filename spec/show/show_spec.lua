@@ -327,13 +327,4 @@ describe("ponder show", function()
         assert.same({ 1, ("ponder show: %s: damaged: its tables are not those of "
             .. "a run log\n"):format(file) }, { r.status, r.err })
     end)
-
-    it("draws a tree of many nodes without drawing them all", function()
-        local file = dir.path .. "/many.db"
-        sample_log.fill(file, 5000)
-        local lines = shell.lines(show("--tree", file))
-        assert.is_true(#lines > 20 and #lines < 200, #lines)
-        assert.equal("search 1: best_first, 5.0k nodes, best 1.00, max nodes, 3 min 20 s", lines[1])
-        assert.equal(5001, #shell.lines(show("--calls", file)))
-    end)
 end)

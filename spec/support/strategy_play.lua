@@ -1,6 +1,7 @@
 --- A model that a spec plays: `play.model(function(request) return text or {text=...} end)`, and a
 --- clock that moves only when all tasks wait.
 
+local json = require "ponder.json"
 local model = require "ponder.model"
 local task = require "ponder.task"
 
@@ -55,6 +56,39 @@ end
 ---@return string
 function play.user(request)
     return request.messages[2].content
+end
+
+---A repeatable scramble of a text.
+---@return integer
+function play.hash(text)
+    local state = 5381
+    for i = 1, #text do
+        state = (state * 33 ~ text:byte(i)) & 0xFFFFFF
+    end
+    return state
+end
+
+local REPLIES = { thought = "a thought", connect = "NONE", aggregate = "all of it",
+    score = "n2: 0.5\nn3: 0.7\nn4: 0.6\nn5: 0.8\nn6: 0.9", refine = "better",
+    answer = "hm\n<answer>\n42\n</answer>", supervise = "SCORE: 0.93" }
+
+---What a model replies to any built-in prompt. Thoughts are named after their place, and scored by
+---a hash: a deterministic tree.
+---@param request table
+---@return string
+function play.reply(request)
+    local role, user = play.role(request), play.user(request)
+    if role == "generate" then
+        local at = user:match "%- ([%d.]+)\n</steps" or "1"
+        return json.encode { thoughts = { at .. ".1", at .. ".2", at .. ".3" } }
+    elseif role == "evaluate" then
+        local scores = {}
+        for id, text in user:gmatch "<thought_(t%d+)>\n(.-)\n" do
+            scores[id] = play.hash(text) % 90 / 100
+        end
+        return json.encode { scores = scores }
+    end
+    return REPLIES[role]
 end
 
 ---Makes a temporary file that `play.remove_files` removes.

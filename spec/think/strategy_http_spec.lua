@@ -11,34 +11,6 @@ for _, name in ipairs { "tot", "got", "trm", "cot" } do
     strategies[name] = require("ponder.strategy." .. name)
 end
 
-local function hash(text)
-    local state = 5381
-    for i = 1, #text do
-        state = (state * 33 ~ text:byte(i)) & 0xFFFFFF
-    end
-    return state
-end
-
-local function reply_to(messages)
-    local request = { messages = messages }
-    local role, user = play.role(request), play.user(request)
-    if role == "generate" then
-        local at = user:match "%- ([%d.]+)\n</steps" or "1"
-        return json.encode { thoughts = { at .. ".1", at .. ".2", at .. ".3" } }
-    elseif role == "evaluate" then
-        local scores = {}
-        for id, text in user:gmatch "<thought_(t%d+)>\n(.-)\n" do
-            scores[id] = hash(text) % 90 / 100
-        end
-        return json.encode { scores = scores }
-    end
-    return ({
-        thought = "a thought", score = "n2: 0.5\nn3: 0.7\nn4: 0.6\nn5: 0.8\nn6: 0.9",
-        connect = "NONE", aggregate = "all of it", refine = "better",
-        answer = "hm\n<answer>\n42\n</answer>", supervise = "SCORE: 0.93",
-    })[role]
-end
-
 describe("over HTTP", function()
     local s, client
 
@@ -59,7 +31,7 @@ describe("over HTTP", function()
     local function steered(steer, provider)
         return { name = "openai:m", chat = function(_, opts)
             local more = steer and steer(opts.messages) or ""
-            local text = server.encode(reply_to(opts.messages) or "?")
+            local text = server.encode(play.reply(opts) or "?")
             return open("text=" .. text .. (more ~= "" and "&" .. more or ""), provider):chat(opts)
         end }
     end
@@ -126,7 +98,7 @@ describe("over HTTP", function()
     it("malformed text is repaired, or ends in BAD_REPLY", function()
         local m = { name = "openai:m", chat = function(_, opts)
             local repairing = play.role(opts) == "repair"
-            local text = repairing and '{"thoughts":["mended"]}' or reply_to(opts.messages)
+            local text = repairing and '{"thoughts":["mended"]}' or play.reply(opts)
             if play.role(opts) == "generate" then
                 text = "\xFF\0 {\"thoughts\": [ ..."
             end

@@ -15,32 +15,10 @@ local cot = require "ponder.strategy.cot"
 
 local USAGE = { input_tokens = 10, output_tokens = 5 }
 
-local function hash(text)
-    local state = 5381
-    for i = 1, #text do
-        state = (state * 33 ~ text:byte(i)) & 0xFFFFFF
-    end
-    return state
-end
-
---- Thoughts named after their place, scored by a hash: a deterministic tree.
-local function tree_text(request)
-    local user = play.user(request)
-    if play.role(request) == "generate" then
-        local at = user:match "%- ([%d.]+)\n</steps" or "1"
-        return json.encode { thoughts = { at .. ".1", at .. ".2", at .. ".3" } }
-    end
-    local scores = {}
-    for id, text in user:gmatch "<thought_(t%d+)>\n(.-)\n" do
-        scores[id] = hash(text) % 90 / 100
-    end
-    return json.encode { scores = scores }
-end
-
 local function tree_player(delay)
     return play.model(function(request)
         task.sleep(delay and delay(request) or 0)
-        return { text = tree_text(request), usage = USAGE }
+        return { text = play.reply(request), usage = USAGE }
     end)
 end
 
@@ -80,16 +58,9 @@ describe("an outcome", function()
     end)
 
     it("is returned by every strategy", function()
-        local model = play.model(function(request)
-            local role = play.role(request)
-            return { usage = USAGE, text = ({
-                thought = "a thought", score = "n2: 0.5\nn3: 0.7\nn4: 0.6\nn5: 0.9\nn6: 0.95",
-                connect = "NONE", aggregate = "all of it", refine = "all of it, better",
-                answer = "hm\n<answer>\n42\n</answer>", supervise = "SCORE: 0.93",
-            })[role] }
-        end)
+        local model = tree_player()
         local outcome = run(got, { model = model })
-        assert.equal("all of it, better", outcome.answer)
+        assert.equal("better", outcome.answer)
         assert.equal(outcome.result, outcome.answer)
         assert.equal(3 + 1 + 1 + 1 + 1 + 1 + 1, outcome.spent.calls)
         outcome = run(trm, { model = model })
@@ -118,7 +89,7 @@ describe("calls that do not depend on one another", function()
             local expected = tree_of(run(tot, opts))
             for seed = 1, 6 do
                 opts.model = tree_player(function(request)
-                    return hash(seed .. play.user(request)) % 1000 / 100
+                    return play.hash(seed .. play.user(request)) % 1000 / 100
                 end)
                 assert.equal(expected, tree_of(run(tot, opts)))
             end
@@ -129,18 +100,18 @@ describe("calls that do not depend on one another", function()
         local function player(seed)
             return play.model(function(request)
                 local body = play.user(request) .. request.sample
-                task.sleep(seed and hash(seed .. body) % 100 or 0)
+                task.sleep(seed and play.hash(seed .. body) % 100 or 0)
                 local role = play.role(request)
                 if role == "score" then
                     local lines = {}
                     for id in play.user(request):gmatch "%[(n%d+)%]" do
-                        lines[#lines + 1] = id .. ": 0." .. hash(body .. id) % 10
+                        lines[#lines + 1] = id .. ": 0." .. play.hash(body .. id) % 10
                     end
                     return table.concat(lines, "\n")
                 elseif role == "vote" then
                     return "VOTE: n" .. 2 + request.sample
                 end
-                return role .. hash(body)
+                return role .. play.hash(body)
             end)
         end
         local function nodes(seed)
@@ -176,7 +147,7 @@ describe("models by role", function()
         local function player(name)
             return play.model(function(request)
                 heard[#heard + 1] = name .. ":" .. play.role(request)
-                return tree_text(request)
+                return play.reply(request)
             end)
         end
         local big, small = player "big", player "small"
@@ -234,7 +205,7 @@ describe("a failure", function()
             if count >= at then
                 return nil, "no more", code or "SERVER"
             end
-            return { text = tree_text(request), usage = USAGE }
+            return { text = play.reply(request), usage = USAGE }
         end)
     end
 
@@ -345,7 +316,7 @@ describe("a budget", function()
                 max_depth = 4, model = play.model(function(request)
                     sent = sent + 1
                     task.sleep(1)
-                    return { text = tree_text(request), usage = USAGE }
+                    return { text = play.reply(request), usage = USAGE }
                 end) })
             assert.equal("BUDGET", code)
             assert.equal(("the budget of %d call%s is spent"):format(most,
@@ -521,7 +492,7 @@ describe("tools", function()
             if request.messages[#request.messages].role ~= "tool" then
                 return { tool_calls = { call { a = 1, b = 1 } }, usage = USAGE }
             end
-            return { text = tree_text(request), usage = USAGE }
+            return { text = play.reply(request), usage = USAGE }
         end)
         local outcome = run(tot, opts)
         assert.same({ "completed", 4, 40 }, { outcome.status, outcome.spent.calls,

@@ -104,13 +104,6 @@ describe("a strategy that is a function", function()
         assert.same({ "first", "error" }, { r.partial.answer, r.partial.status })
     end)
 
-    it("ends when its budget does", function()
-        local r = run(strategy.new(TWICE), { model = ECHO, budget = { max_calls = 1 } })
-        assert.equal("BUDGET", r.code)
-        assert.same({ "re Why?", "budget", 1 }, { r.partial.answer, r.partial.stop_reason,
-            r.partial.spent.calls })
-    end)
-
     it("may catch a failure, return nothing, or raise an error", function()
         local failing = model_of(function() return nil, "down", "CONNECT" end)
         local caught = strategy.new(changed { run = function(thinker, question)

@@ -66,10 +66,6 @@ describe("tot.new", function()
         } do
             raises("opts." .. name, tot.new, { [name] = bad })
         end
-        raises('unknown prompt "generat" (did you mean "generate"?)', tot.new,
-            { prompts = { generat = "x" } })
-        raises("prompts.generate must be a function or a string", tot.new,
-            { prompts = { generate = 1 } })
     end)
 end)
 
