@@ -44,7 +44,7 @@ typedef enum Callback {
     CALL_REFUSE,       /* (callback, expected, value, id): raises */
     CALL_ADD_FIELDS,   /* (node, id, ticket): a policy in Lua adds its own fields */
     CALL_ORDER,        /* (ticket): the concurrent driver waits, see search_program.c */
-    CALL_MADE,
+    CALL_MADE,         /* also a policy in Lua, which notes the fields of the children */
     CALL_CHILDREN,
     CALL_TURN,
     CALL_END_ROUND, /* (): before the back-up, which may free nodes */

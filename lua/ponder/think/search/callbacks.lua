@@ -268,8 +268,8 @@ function callbacks.new(core, opts)
         add_events(core, opts, functions)
     end
     if hook then
-        options.merge(functions, options.pick(hook, { "select", "back_up", "own",
-            "refuse_ticket" }))
+        options.merge(functions, options.pick(hook, { "select", "back_up", "made",
+            "own", "refuse_ticket" }))
     end
     local add_fields = hook and hook.add_fields
     functions.add_fields = add_fields or add_memory_field

@@ -82,10 +82,11 @@ function concurrent.run(core, opts, functions, describe)
         return wait_until(is_maker, ticket)
     end
 
-    function waits.made()
+    local made = called.made -- of a policy in Lua
+    function waits.made(ticket)
         maker = maker + 1
         wake(maker)
-        return true
+        return not made or made(ticket)
     end
 
     function waits.children(ticket)

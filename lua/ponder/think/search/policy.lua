@@ -71,7 +71,7 @@ end
 function policy.hook(core, opts, rules)
     local limit = rules.max_iterations ~= false and opts.max_iterations
     local name, state = rules.name, nil
-    local described, of_made, fields = {}, {}, {} -- by ticket; by ticket; by node
+    local tickets, fields = nil, {} -- of the round; of nodes, by id
     local results, hook, view = {}, { limit = limit }, core:view()
     view.round, view.tickets, view.room, view.batch = 0, 0, 0, opts.batch
     view.options = rules.options and opts.policy_options or opts.options or opts
@@ -81,9 +81,9 @@ function policy.hook(core, opts, rules)
         __newindex = function() error("the tree is read-only", 2) end })
 
     -- Returns the tickets of a round, and whether max_iterations left none of them.
-    function hook.select(round, tickets)
-        local room = limit and limit - tickets or math.maxinteger
-        view.round, view.tickets, view.room = round, tickets, room > 0 and room or 1
+    function hook.select(round, count)
+        local room = limit and limit - count or math.maxinteger
+        view.round, view.tickets, view.room = round, count, room > 0 and room or 1
         if state == nil then
             state = rules.start and call(rules, "start", tree) or not rules.start and {} or nil
             if state == nil then
@@ -100,6 +100,7 @@ function policy.hook(core, opts, rules)
         elseif number == 0 or number > room or getmetatable(list) then
             list = table.move(list or {}, 1, math.min(number, room), 1, {})
         end
+        tickets = list
         return list, room == 0 and number > 0
     end
 
@@ -107,45 +108,28 @@ function policy.hook(core, opts, rules)
         wrong(name, "ticket %d: " .. what, i, options.show(value))
     end
 
-    -- The fields for ticket i of the round that expand sees, and those of the nodes made.
-    local function describe(i, ticket)
-        if rules.describe and not described[i] then
-            local for_expand, for_made = call(rules, "describe", state, ticket)
-            described[i], of_made[i] = for_expand or {}, for_made or for_expand or {}
-        end
-        return described[i], of_made[i]
-    end
-
     -- Takes in the tickets of a round; returns the ids that are dropped.
-    hook.back_up = (rules.describe or rules.back_up) and function(list, tickets)
-        if rules.describe then
-            for i, ticket in ipairs(list) do
-                local _, made = describe(i, ticket)
-                for _, child in ipairs(ticket.children) do
-                    fields[child] = made
-                end
-            end
-            described, of_made = {}, {}
-        end
-        view.tickets = tickets
-        return rules.back_up and call(rules, "back_up", state, tree, list)
+    hook.back_up = rules.back_up and function(list, count)
+        view.tickets = count
+        return call(rules, "back_up", state, tree, list)
     end
 
-    -- The fields of a node: one of this round has those of the ticket that made it.
-    local function fields_of(id)
-        for i, made in pairs(fields[id] and {} or of_made) do
-            local _, _, _, _, first, last = core:ticket(i - 1)
-            if id >= first and id < last then
-                return made
+    -- The nodes of a ticket are made: what they have of it.
+    hook.made = rules.describe and function(i)
+        local _, _, _, _, first, last = core:ticket(i)
+        if tickets then -- not the root
+            local for_expand, for_made = call(rules, "describe", state, tickets[i + 1])
+            for id = first, last - 1 do
+                fields[id] = for_made or for_expand
             end
         end
-        return fields[id]
+        return true
     end
 
     hook.add_fields = (rules.describe or rules.annotate) and function(node, id, i)
-        options.merge(node, fields_of(id) or {})
-        if i > 0 then
-            options.merge(node, describe(i, node.ticket) or {})
+        options.merge(node, fields[id] or {})
+        if rules.describe and i > 0 then
+            options.merge(node, call(rules, "describe", state, node.ticket) or {})
         end
         if rules.annotate and state ~= nil then
             options.merge(node, call(rules, "annotate", state, id) or {})
