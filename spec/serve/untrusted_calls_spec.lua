@@ -252,18 +252,22 @@ describe("what the process says about its functions", function()
     local ALL = "think write progress log report samples sink __index"
 
     it("may be nothing; and it is asked again when its tasks have waited, not before", function()
-        assert.equal("nil\tSANDBOX\n7\ttrue\n9\n7\n", shell.printed { "run", "--no-log", "-e", [[
+        local expected = "512\t600\nnil\tSANDBOX\n7\ttrue\n9\n7\n"
+        assert.equal(expected, shell.printed { "run", "--no-log", "-e", [[
             local confine, task = require "ponder.core.confine", require "ponder.task"
-            local untrusted = require "ponder.serve.untrusted"
+            local untrusted, first = require "ponder.serve.untrusted", nil
             local function open(...)
                 local messages = { ... }
                 function confine.spawn()
-                    return { send = function() return true end, kill = function() end,
-                        receive = function() return table.remove(messages, 1) end }
+                    return { kill = function() end, send = function(_, text)
+                        first = first or text
+                        return true
+                    end, receive = function() return table.remove(messages, 1) end }
                 end
                 return untrusted.open({ text = "", name = "=x", form = "functions" }, {})
             end
             local none, message, code = open '{"done":true,"results":"[]"}'
+            print(first:match '"memory_mb":(%d+)', first:match '"cpu_seconds":(%d+)')
             print(none, message and code)
             local box = assert(open('{"done":true,"results":"[{}]"}', '{"wait":0.3}',
                 '{"done":true,"results":"[7]"}'))
