@@ -37,7 +37,9 @@ describe("an isolated program", function()
     it_isolates("reads its input, and ends as it ends", function()
         assert.equal("3\thello\tnil\n", run [[
             run { command = "cat; exit 3", shell = true, input = "hello" }]])
-        assert.equal("SIGSEGV\t\tnil\n", run [[run { command = "kill -SEGV $$", shell = true }]])
+        assert.equal("SIGSEGV\t\tnil\n", run([[
+            run { command = "kill -SEGV $$", shell = true }
+            os.execute "ls core* 2>/dev/null"]], nil, "ulimit -c unlimited; exec"))
         assert.equal("127\t\tnil\n", run [[run { command = { "no-such-program" } }]])
         assert.equal("nil\tnil\tTIMEOUT\n", run [[
             run { command = { "sleep", "100" }, timeout_ms = 300 }]])
