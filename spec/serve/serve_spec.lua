@@ -424,9 +424,10 @@ end)
 describe("every answer", function()
     it("has an id, which the log has, too", on_server({}, function(client)
         local seen = {}
-        for _, case in ipairs { { 200, "GET", "/v1/models" }, { 200, "GET", "/healthz" },
-            { 404, "GET", "/nosuch" }, { 405, "GET", CHAT }, { 400, "POST", CHAT, "{" },
-            { 200, "POST", CHAT, chat("echo", "x") }, { 400, "POST", "/mcp", "{" },
+        for _, case in ipairs { { 200, "GET", "/v1/models" }, { 200, "GET", "/v1/models/echo" },
+            { 200, "GET", "/healthz" }, { 404, "GET", "/v1/models/x" }, { 404, "GET", "/nosuch" },
+            { 405, "GET", CHAT }, { 400, "POST", CHAT, "{" }, { 400, "POST", "/mcp", "{" },
+            { 200, "POST", CHAT, chat("echo", "x") },
             { 200, "POST", CHAT, chat("echo", "x", { stream = true }) },
             { 204, "OPTIONS", CHAT }, { 500, "POST", CHAT, chat("raise", "x") } } do
             local result = client(table.unpack(case, 2))
