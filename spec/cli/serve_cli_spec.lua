@@ -55,6 +55,18 @@ describe("ponder serve", function()
         end)
     end
 
+    it("reloads files that have changed, and keeps what it has of broken ones", function()
+        local dir <close> = shell.directory { ["p.lua"] = "return function() return 'one' end" }
+        local server <close>, ask = served.start(dir, { "--reload", "p.lua" })
+        assert.equal("one", (ask("p", "x")))
+        for _, case in ipairs { { "return function() return 'two' end", "two" },
+            { "return (", "two" }, { "return function() return 'three' end", "three" } } do
+            dir:write("p.lua", case[1])
+            assert.equal(case[2], (ask("p", "x")))
+        end
+        assert.equal(0, server:stop())
+    end)
+
     it("gives strategies of a file the model and the tools of the flags", function()
         local own = [[require("ponder.strategy").new { name = "own", roles = { "generate" },
             run = function(thinker, question) return (thinker:ask(question)) end }]]
