@@ -534,6 +534,28 @@ describe("usage that servers report", function()
         end
     end)
 
+    it("is checked if middleware says it", in_task(function()
+        local client = model.client { env = function() return nil end, config = {},
+            prices = RATES, transport = {} }
+        client.register("play", { call = function() return { text = "x" } end })
+        local m = client.open("play:m")
+        local claimed
+        client.use(function(request, next)
+            local draft = next(request)
+            draft.usage, draft.cost = claimed, -1
+            return draft
+        end)
+        local asked = budgets.new {}
+        for _, usage in ipairs { { input_tokens = -5, output_tokens = "7" }, "a" } do
+            claimed = usage
+            local reply = budgets.asking(asked, ask, m)
+            assert.same({ "x", nil }, { reply.text, reply.cost })
+            assert.is_nil(next(reply.usage or {}))
+        end
+        assert.is_true(asked.tokens > 2 * 1024)
+        assert.equal(asked.tokens, asked.estimated_tokens)
+    end))
+
     it("does not overflow when added up", function()
         local m = { chat = function() return { text = "x", usage = { input_tokens = 1 << 40,
             output_tokens = 1 << 40, other = 0 / 0 }, cost = 0 / 0 } end }

@@ -132,18 +132,18 @@ local function pass_gate(client, request)
 end
 
 local function update_limits(client, request, result, draft, problem)
-    local target, now_ms = request.target, client.now_ms()
-    target.gate:observe(result.headers or {}, now_ms, client.now_s())
-    local host, changed = target.host, false
-    local adaptive = host.adaptive
+    local target, changed = request.target, false
+    target.gate:observe(result.headers or {}, client)
+    local adaptive = target.host.adaptive
     if not adaptive then return end
     if problem and problem.status == 429 and result.total_ms then
+        local now_ms = client.now_ms()
         changed = adaptive:limited(now_ms - result.total_ms, now_ms)
     elseif draft then
         changed = adaptive:success()
     end
     if changed then
-        host.current = adaptive.current
+        target.host.current = adaptive.current
         client.transport:limit(target.url, adaptive.current)
     end
 end

@@ -167,14 +167,15 @@ end
 --- Updates the server's limits from the headers of a reply. Replies may arrive out of order, so
 --- within a window only smaller numbers count.
 ---@param headers table<string, string>
----@param now_s number wall clock
-function Gate:observe(headers, now_ms, now_s)
+---@param clock {now_ms: (fun(): number), now_s: (fun(): number)} read if they report a limit
+function Gate:observe(headers, clock)
     for index = 1, #METERS do
         local kind = METERS[index]
         local text = headers[kind.remaining]
         local remaining = text and tonumber(text)
         if remaining and remaining >= 0 then
-            local reset_ms = headers[kind.reset] and limit.parse_reset(headers[kind.reset], now_s)
+            local now_ms, reset = clock.now_ms(), headers[kind.reset]
+            local reset_ms = reset and limit.parse_reset(reset, clock.now_s())
             local old = self.meters[index]
             local newer = not old or old.reset_at <= now_ms or remaining < old.remaining
             if newer and reset_ms and reset_ms > 0 and reset_ms <= MAX_RESET_MS then
