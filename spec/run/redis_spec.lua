@@ -246,19 +246,21 @@ c = s.accept()[0]; c.recv(999); c.sendall(open("bytes", "rb").read()); c.recv(99
 end)
 
 describe("a Redis on a port", function()
-    it("is reached over TCP, and over TLS if its certificate is trusted", function()
+    it("is reached over its socket, TCP, and TLS if its certificate is trusted", function()
         local port, tls_port = redis_server.free_port(), redis_server.free_port()
         local dir <close> = shell.directory()
         os.execute(("cd %s && openssl req -x509 -newkey ec -pkeyopt "
             .. "ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost -addext "
             .. "subjectAltName=DNS:localhost -keyout key -out crt 2>/dev/null"):format(dir.path))
-        local _ <close> = redis_server.start { "--port", tostring(port), "--tls-port",
+        local server <close> = redis_server.start { "--port", tostring(port), "--tls-port",
             tostring(tls_port), "--tls-cert-file", dir.path .. "/crt", "--tls-key-file",
             dir.path .. "/key", "--tls-ca-cert-file", dir.path .. "/crt",
             "--tls-auth-clients", "no" }
-        local large = ("x"):rep(3 << 20)
+        local numbers = {}
+        for i = 1, 500000 do numbers[i] = i end
+        local large = table.concat(numbers, " ") -- more than all buffers hold
         local secure = ("rediss://localhost:%d?ca_file=%s/crt"):format(tls_port, dir.path)
-        for _, url in ipairs { ("redis://localhost:%d/1"):format(port), secure } do
+        for _, url in ipairs { server.url, ("redis://localhost:%d/1"):format(port), secure } do
             with(url, function(client)
                 assert.equal("OK", client:call("SET", "large", large))
                 local replies = task.map({ 1, 2, 3 }, function()
