@@ -74,6 +74,8 @@ describe("tokens_per_minute", function()
         gate:settle(large, nil) -- unknown: corrects nothing
         gate:settle(large, 400)
         assert.equal(0, book(600))
+        gate:unbook { requests = 1, tokens = 100 }
+        assert.same({ 0, 60 }, { book(100), book(1) })
         gate:unbook(large)
         gate:unbook(large)
         assert.same({ 0, 60 }, { book(1000), book(1) })

@@ -350,3 +350,9 @@ describe("dates", function()
         end
     end)
 end)
+
+it("a failure has the headers of its reply, or none", function()
+    assert.same({ code = "SERVER", message = "m", headers = {} }, retry.failure("SERVER", "m"))
+    assert.same({ ["retry-after"] = "9" }, retry.failure("SERVER", "m",
+        { ["retry-after"] = "9" }, 500).headers)
+end)
