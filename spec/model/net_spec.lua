@@ -492,20 +492,21 @@ describe("ponder.core.net", function()
             raises("no integer representation", net.open, { max_total = 1.5 })
             raises("max_total must be a number %(got string%)", net.open, { max_total = "5" })
             raises("proxy must not contain a NUL", net.open, { proxy = "a\0b" })
-            local submit = pump.submit
-            raises("table expected", submit, pump)
-            raises("net.submit: url must be a string %(got nil%)", submit, pump, {})
-            raises("url must be a string %(got number%)", submit, pump, { url = 5 })
-            raises("no integer representation", submit, pump, { url = s.url, timeout_ms = 0 / 0 })
-            raises('stream must be "sse" or "ndjson"', submit, pump, { url = s.url,
-                stream = "xml" })
-            raises("headers must be a table", submit, pump, { url = s.url, headers = "a: b" })
-            raises("invalid header name", submit, pump, { url = s.url, headers = { "a: b" } })
-            raises("invalid header name", submit, pump, { url = s.url,
-                headers = { ["a b"] = "c" } })
-            raises('headers%["a"%] must be a string', submit, pump, { url = s.url,
-                headers = { a = {} } })
-            raises("method is not", submit, pump, { url = s.url, method = "GET /x" })
+            raises("table expected", pump.submit, pump)
+            raises("net.submit: url must be a string %(got nil%)", pump.submit, pump, {})
+            for opts, message in pairs {
+                [{ url = 5 }] = "url must be a string %(got number%)",
+                [{ timeout_ms = 0 / 0 }] = "no integer representation",
+                [{ stream = "xml" }] = 'stream must be "sse" or "ndjson"',
+                [{ headers = "a: b" }] = "headers must be a table",
+                [{ headers = { "a: b" } }] = "invalid header name",
+                [{ headers = { ["a b"] = "c" } }] = "invalid header name",
+                [{ headers = { a = {} } }] = 'headers%["a"%] must be a string',
+                [{ method = "GET /x" }] = "method is not",
+            } do
+                opts.url = opts.url or s.url
+                raises(message, pump.submit, pump, opts)
+            end
             raises("table expected, got number", pump.take, pump, 0)
             raises("number expected, got string", pump.cancel, pump, "x")
             raises("must be >= 1", pump.limit, pump, s.url, 0)

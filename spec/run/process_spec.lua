@@ -171,20 +171,18 @@ describe("process.run", function()
     it("checks its options", function()
         raises(HERE .. ": process.run: opts.command must be a list %(a string needs shell = true%)",
             function() run { command = "ls" } end)
-        raises("process.run: opts.command must be a string for the shell", run,
-            { command = { "ls" }, shell = true })
-        raises("process.run: opts.command must name a program", run, { command = {} })
-        raises("process.run: opts.command%[2%] must be a string without NUL %(got 1%)", run,
-            { command = { "ls", 1 } })
-        raises("process.run: opts.env must list variable names, and map names to strings", run,
-            { command = { "ls" }, env = { A = 1 } })
-        raises("process.run: opts.env must list variable names, and map names to strings", run,
-            { command = { "ls" }, env = { "A=1" } })
-        raises("process.run: opts.cwd must be a path without NUL", run,
-            { command = { "ls" }, cwd = "/tmp\0/x" })
-        raises("process.run: opts.command%[2%] must be a string without NUL %(got nil%)", run,
-            { command = { "echo", nil, "b" } })
-        raises('process.run: unknown option "comand"', run, { comand = { "ls" } })
+        for opts, message in pairs {
+            [{ command = { "ls" }, shell = true }] = "opts.command must be a string for the shell",
+            [{ command = {} }] = "opts.command must name a program",
+            [{ command = { "ls", 1 } }] = "opts.command%[2%] must be a string .* %(got 1%)",
+            [{ command = { "echo", nil, "b" } }] = "opts.command%[2%] must be .* %(got nil%)",
+            [{ command = { "ls" }, env = { A = 1 } }] = "opts.env must list variable names, and",
+            [{ command = { "ls" }, env = { "A=1" } }] = "opts.env must list variable names, and",
+            [{ command = { "ls" }, cwd = "/tmp\0/x" }] = "opts.cwd must be a path without NUL",
+            [{ comand = { "ls" } }] = 'unknown option "comand"',
+        } do
+            raises("process.run: " .. message, run, opts)
+        end
         raises("process.run: call it within a task", process.run, { command = { "ls" } })
     end)
 end)
