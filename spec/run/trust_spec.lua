@@ -1,5 +1,6 @@
 -- Code runs because somebody named it, never because it is in the current directory.
 
+local merge = require("ponder.base.options").merge
 local shell = require "shell"
 local trust = require "ponder.think.prompt.trust"
 
@@ -18,13 +19,10 @@ end }
 local dir, state
 
 local function ponder(arguments, env)
-    local all = { XDG_STATE_HOME = state, XDG_CONFIG_HOME = dir.path .. "/config",
-        OPENAI_API_KEY = "", ANTHROPIC_API_KEY = "", OLLAMA_HOST = "http://127.0.0.1:9",
-        PONDER_MODEL = "script:" .. dir.path .. "/model.lua", PONDER_PROMPTS = "" }
-    for name, value in pairs(env or {}) do
-        all[name] = value
-    end
-    return shell.ponder(arguments, { cwd = dir.path .. "/checkout", env = all })
+    return shell.ponder(arguments, { cwd = dir.path .. "/checkout", env = merge({
+        XDG_STATE_HOME = state, XDG_CONFIG_HOME = dir.path .. "/config", OPENAI_API_KEY = "",
+        ANTHROPIC_API_KEY = "", OLLAMA_HOST = "http://127.0.0.1:9", PONDER_PROMPTS = "",
+        PONDER_MODEL = "script:" .. dir.path .. "/model.lua" }, env) })
 end
 
 local function is_compromised()

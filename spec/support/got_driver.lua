@@ -1,5 +1,7 @@
 --- Drives Graph of Thoughts machines in specs: answers their directives as a model would.
 
+local merge = require("ponder.base.options").merge
+
 local driver = {}
 
 function driver.start(machine, env)
@@ -36,10 +38,7 @@ driver.ANSWERS = {
 function driver.answer(machine, directive, more)
     local msg = driver.ANSWERS[directive.type](directive)
     msg.call_id = directive.call_id
-    for name, value in pairs(more or {}) do
-        msg[name] = value
-    end
-    return machine:update(msg)
+    return machine:update(merge(msg, more))
 end
 
 --- Drives a machine to its end; gives the types of all directives, in order.

@@ -3,6 +3,7 @@
 --- the file `asked`, and ends its process at the request with number $KILL_AT.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local shell = require "shell"
 local store = require "ponder.core.store"
 
@@ -56,11 +57,8 @@ optimization.FILES = { ["model.lua"] = MODEL, ["hints.lua"] = EVAL }
 function optimization.directory()
     local dir = shell.directory(optimization.FILES)
     return dir, function(arguments, env)
-        local all = { HOME = dir.path, XDG_STATE_HOME = dir.path, XDG_CONFIG_HOME = dir.path }
-        for name, value in pairs(env or {}) do
-            all[name] = value
-        end
-        return shell.ponder(arguments, { cwd = dir.path, env = all })
+        return dir:ponder(arguments, { env = merge({ HOME = dir.path, XDG_STATE_HOME = dir.path,
+            XDG_CONFIG_HOME = dir.path }, env) })
     end
 end
 

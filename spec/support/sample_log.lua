@@ -12,6 +12,7 @@
 --- HTML, dot and Mermaid. Everything in it is the same each time.
 
 local json = require "ponder.json"
+local merge = require("ponder.base.options").merge
 local schema = require "ponder.run.log.schema"
 local store = require "ponder.core.store"
 
@@ -133,12 +134,8 @@ function Writer:call(call)
 end
 
 function Writer:node(search, id, parent, depth, score, text, extra)
-    local row = { search = search, id = id, parent = parent, depth = depth, score = score,
-        text = text, terminal = 0 }
-    for name, value in pairs(extra or {}) do
-        row[name] = value
-    end
-    self:insert("nodes", row)
+    self:insert("nodes", merge({ search = search, id = id, parent = parent, depth = depth,
+        score = score, text = text, terminal = 0 }, extra))
 end
 
 function Writer:event(search, name, data)

@@ -7,6 +7,8 @@
 ---
 --- Nothing hangs: after LIMIT seconds a run is killed, and its status is 137.
 
+local merge = require("ponder.base.options").merge
+
 local shell = {}
 
 local LIMIT = 60
@@ -176,13 +178,7 @@ local BARE = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent", OPENAI_A
 ---@param env? table<string, string> further variables
 ---@return table<string, string>
 function shell.bare(env)
-    local all = {}
-    for _, list in ipairs { BARE, env or {} } do
-        for name, value in pairs(list) do
-            all[name] = value
-        end
-    end
-    return all
+    return merge(merge({}, BARE), env)
 end
 
 -- Logs of runs go to the scratch directory, unless a spec says where.
