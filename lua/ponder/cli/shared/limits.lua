@@ -106,27 +106,6 @@ local function call_all(given, f, ...)
     return table.unpack(results, 1, results.n)
 end
 
--- The results of limits.call, from those of a call within a budget.
-local function judge(budget, ok, result, message)
-    local out_of_time = ok and budget.late and message == budget.spent
-    for _, t in ipairs(out_of_time and waiters.others() or {}) do
-        scheduler.cancel(t)
-    end
-    local error_text = not ok and tostring(result) or out_of_time and message or ""
-    local reached
-    for code, refusal in pairs { [budget.late and "TIMEOUT" or "BUDGET"] = budget.spent,
-        NO_PRICE = budget.unpriced_call } do
-        reached = ("%s [%s]"):format(refusal, code)
-        if error_text:find(refusal, 1, true) then
-            return false, result, reached
-        end
-    end
-    if ok and budget.unpriced_call and budget.calls == 0 then
-        return false, result, reached -- the script ignored the refusal, and called no model at all
-    end
-    return ok, result, nil, not ok and reached or nil
-end
-
 local function failure_of(result, message, code)
     if result or type(message) ~= "string" and type(message) ~= "table" then
         return nil
@@ -156,9 +135,21 @@ function limits.call(given, handler, f, ...)
     if not ok and stopped then
         return false, result, ("%s [%s]"):format(stopped, why)
     end
-    local refusal, reached
-    ok, result, refusal, reached = judge(budget, ok, result, message)
-    return ok, result, refusal, reached, ok and failure_of(result, message, code) or nil
+    local is_late = ok and budget.late and message == budget.spent
+    for _, t in ipairs(is_late and waiters.others() or {}) do
+        scheduler.cancel(t)
+    end
+    local text, reached = not ok and tostring(result) or is_late and message or "", nil
+    for kind, refusal in pairs { [budget.late and "TIMEOUT" or "BUDGET"] = budget.spent,
+        NO_PRICE = budget.unpriced_call } do
+        reached = ("%s [%s]"):format(refusal, kind)
+        local is_ignored = ok and kind == "NO_PRICE" and budget.calls == 0 -- no model was called
+        if is_ignored or text:find(refusal, 1, true) then
+            return false, result, reached
+        end
+    end
+    return ok, result, nil, not ok and reached or nil,
+        ok and failure_of(result, message, code) or nil
 end
 
 return limits
