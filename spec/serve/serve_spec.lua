@@ -150,19 +150,20 @@ describe("chat completions", function()
                 sequences[i] = random(math.random(6))
             end
             local want, stopped = expected(text, sequences)
-            assert.same({ want, stopped }, { stops.cut(sequences, text) })
-            local parts, held = {}, 0
-            local cutter = stops.cutter(sequences, function(part)
-                assert.is_number(utf8.len(part))
-                parts[#parts + 1], held = part, held - #part
-            end)
-            for letter in text:gmatch(utf8.charpattern) do
-                held = held + #letter
-                cutter:write(letter)
-                assert.is_true(cutter.stopped ~= nil or held < 12) -- shorter than a sequence
+            for _, piece in ipairs { utf8.charpattern, ".+" } do -- letter by letter, and whole
+                local parts, held = {}, 0
+                local cutter = stops.cutter(sequences, function(part)
+                    assert.is_number(utf8.len(part))
+                    parts[#parts + 1], held = part, held - #part
+                end)
+                for letters in text:gmatch(piece) do
+                    held = held + #letters
+                    cutter:write(letters)
+                    assert.is_true(cutter.stopped ~= nil or held < 12) -- shorter than a sequence
+                end
+                cutter:finish()
+                assert.same({ want, stopped }, { table.concat(parts), cutter.stopped })
             end
-            cutter:finish()
-            assert.same({ want, stopped }, { table.concat(parts), cutter.stopped })
         end
     end)
 

@@ -52,11 +52,16 @@ end
 
 -- Computes one choice: its answer or an error, and what it spent.
 local function choose(job, index, stream, opts)
-    local fields = job.fields
-    local sink = setmetatable({ job = job, index = index, stream = stream, report = opts.log,
-        reasoning = nil, cutter = stream and stops.cutter(job.stop, function(text)
+    local fields, parts = job.fields, {}
+    local cutter = stops.cutter(job.stop, function(text)
+        if stream then
             stream:write(index, text)
-        end) }, Sink)
+        else
+            parts[#parts + 1] = text
+        end
+    end)
+    local sink = setmetatable({ job = job, index = index, stream = stream, report = opts.log,
+        reasoning = nil, cutter = stream and cutter }, Sink)
     if job.n > 1 then -- the call adds fields to its table
         fields = {}
         options.merge(fields, job.fields)
@@ -67,15 +72,15 @@ local function choose(job, index, stream, opts)
         opts.log(("%s: request %s: %s"):format(job.policy.name, job.id, failure.message))
         return nil, errors.of_policy(job.policy.name, failure), spent
     end
+    if not stream or not result.written and not (result.tool_calls and result.answer == "") then
+        cutter:write(result.answer)
+    end
+    cutter:finish()
+    result.stopped = cutter.stopped
     if stream then
-        if not result.written and not (result.tool_calls and result.answer == "") then
-            sink:write(result.answer)
-        end
-        sink.cutter:finish()
-        result.stopped = sink.cutter.stopped
         stream:finish(index, result)
     else
-        result.answer, result.stopped = stops.cut(job.stop, result.answer)
+        result.answer = table.concat(parts)
     end
     result.reasoning = sink.reasoning and table.concat(sink.reasoning) or ""
     return result, nil, spent

@@ -64,18 +64,4 @@ function Cutter:finish()
     end
 end
 
----Cuts a whole text.
----@return string
----@return string? stopped the sequence at which it was cut
-function stops.cut(sequences, text)
-    if not sequences[1] then
-        return text
-    end
-    local parts = {}
-    local cutter = stops.cutter(sequences, function(part) parts[#parts + 1] = part end)
-    cutter:write(text)
-    cutter:finish()
-    return table.concat(parts), cutter.stopped
-end
-
 return stops
