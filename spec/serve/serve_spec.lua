@@ -108,14 +108,16 @@ describe("chat completions", function()
         with_server({ policies = { p = function(request)
             for piece in ("one tw|o three"):gmatch "[^|]+" do request:write(piece) end
         end } }, function(client)
-            local _, body = client("POST", CHAT, chat("p", "", { stop = { "two" } }))
-            assert.equal("one ", body.choices[1].message.content)
-            local text = {}
-            for _, event in ipairs(stream(client, CHAT, chat("p", "", { stop = "two",
-                stream = true }))) do
-                text[#text + 1] = event.choices and event.choices[1].delta.content
+            for stop, answer in pairs { two = "one ", ees = "one two three" } do
+                local _, body = client("POST", CHAT, chat("p", "", { stop = { stop } }))
+                assert.equal(answer, body.choices[1].message.content)
+                local text = {}
+                for _, event in ipairs(stream(client, CHAT, chat("p", "", { stop = stop,
+                    stream = true }))) do
+                    text[#text + 1] = event.choices and event.choices[1].delta.content
+                end
+                assert.equal(answer, table.concat(text))
             end
-            assert.equal("one ", table.concat(text))
         end)
     end)
 
