@@ -37,6 +37,13 @@ local function ask(model, ...)
     return shell.lines(r.out), r
 end
 
+-- How many lines each batch has, the newest first.
+local function sizes()
+    local list = {}
+    for i, batch in ipairs(s:state().batches) do list[i] = batch.lines end
+    return list
+end
+
 describe("a call in a batch", function()
     for _, model in ipairs(MODELS) do
         it("of " .. model .. " has its own fate, and one more try if that may help", function()
@@ -53,11 +60,9 @@ describe("a call in a batch", function()
                 "^BAD_REPLY: .*, 1 attempt%)" } do
                 assert.matches(wanted, lines[6 + i])
             end
-            local state = s:state()
             assert.same({ ["plain"] = 1, ["a twice"] = 1, ["a 500 once"] = 1, ["a 429 once"] = 1,
-                ["a expire once"] = 1, ["a miss once"] = 1 }, state.paid)
-            assert.same({ 7, 11 }, { state.batches[1].lines, state.batches[2].lines })
-            assert.is_nil(state.batches[3])
+                ["a expire once"] = 1, ["a miss once"] = 1 }, s:state().paid)
+            assert.same({ 7, 11 }, sizes())
         end)
     end
 end)
@@ -235,9 +240,7 @@ describe("a tree search", function()
         end
         assert.equal(0, r.status, r.err)
         assert.equal(plain.out:match "^(.-calls: %d+)", r.out:match "^(.-calls: %d+)")
-        local sizes = {}
-        for i, batch in ipairs(s:state().batches) do sizes[i] = batch.lines end
-        assert.same({ 9, 3, 9, 3, 3, 1 }, sizes) -- the newest first: next lines, then grades
+        assert.same({ 9, 3, 9, 3, 3, 1 }, sizes()) -- the newest first: next lines, then grades
     end)
 end)
 
@@ -282,12 +285,6 @@ local function run(code, opts, flags)
     local r = s:ponder(dir, words, "XDG_CONFIG_HOME=" .. dir.path .. "/config")
     assert.equal(0, r.status, r.err)
     return r.out
-end
-
-local function sizes()
-    local list = {}
-    for i, batch in ipairs(s:state().batches) do list[i] = batch.lines end
-    return list
 end
 
 local MANY = "local list = {} for i = 1, N do list[i] = 'p' .. i end "

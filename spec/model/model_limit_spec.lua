@@ -209,6 +209,13 @@ describe("a 429 that names a wait", function()
 end)
 
 describe("the adaptive limit", function()
+    -- The limits that a transport was told, one after the other.
+    local function told(transport)
+        local list = {}
+        for i, pair in ipairs(transport.limits) do list[i] = pair[2] end
+        return list
+    end
+
     it("starts at 20, doubles in a round, shrinks by a fifth, then grows by one a round", function()
         local adaptive = limit.adaptive(1000)
         assert.equal(20, adaptive.current)
@@ -235,9 +242,7 @@ describe("the adaptive limit", function()
             transport.answers = { { status = 429, body = "{}", delay = 1 } } -- 5 ms on the wire
             call_all(client, "openai:m", { adaptive = true, max_retries = 0 }, 3)
         end)
-        local told = {}
-        for i, pair in ipairs(transport.limits) do told[i] = pair[2] end
-        assert.same({ 20, 16, 12 }, told)
+        assert.same({ 20, 16, 12 }, told(transport))
     end)
 
     it("never exceeds max_in_flight", function()
@@ -255,9 +260,7 @@ describe("the adaptive limit", function()
             local m = client.open("openai:m", { adaptive = true })
             for i = 1, 3 do assert.equal("x", m:complete("prompt " .. i)) end
         end)
-        local told = {}
-        for i, pair in ipairs(transport.limits) do told[i] = pair[2] end
-        assert.same({ 20, 21, 22, 17 }, told)
+        assert.same({ 20, 21, 22, 17 }, told(transport))
     end)
 
     it("is passed once for max_in_flight alone, which applies to the host", function()
@@ -265,8 +268,6 @@ describe("the adaptive limit", function()
         client.open("openai:a", { concurrency = 8 })
         client.open("openai:b")
         client.open("openai:c", { concurrency = 9 })
-        local told = {}
-        for i, pair in ipairs(transport.limits) do told[i] = pair[2] end
-        assert.same({ 8, 9 }, told)
+        assert.same({ 8, 9 }, told(transport))
     end)
 end)
