@@ -224,7 +224,8 @@ describe("a data set", function()
 
     -- The items of an evaluation, and what its scorer says about an answer.
     local function items(made)
-        return require "ponder.judge.eval.data".items(made.data, dir.path)
+        return assert(require "ponder.judge.eval.definition".new(made, { scores = true,
+            directory = dir.path }, 1)).items
     end
 
     it("of OpenAI's Evals has messages and ideal answers", function()
