@@ -74,10 +74,12 @@ describe("the price of a model", function()
 
     it("is looked up exactly first, then by the longest name", function()
         local prices = { ["openai:*"] = { input = 1 }, ["openai:gpt-4*"] = { input = 2 },
-            ["openai:gpt-4o"] = { input = 3 }, ["openai:gpt-4o-mini-2024-07-18"] = { input = 4 },
+            ["openai:gpt-4o"] = { input = 3 }, ["openai:o3"] = { input = 6 },
+            ["openai:o3*"] = { input = 7 }, ["openai:gpt-4o-mini-2024-07-18"] = { input = 4 },
             ["http://localhost:8080/v1/*"] = { input = 5 } }
         for model, input in pairs { ["o9"] = 1, ["gpt-4o-mini"] = 2, ["gpt-4o"] = 3,
-            ["gpt-4o-2024-08-06"] = 3, ["gpt-4-0613"] = 2, ["gpt-4o-mini-2024-07-18"] = 4 } do
+            ["gpt-4o-2024-08-06"] = 3, ["gpt-4-0613"] = 2, ["gpt-4o-mini-2024-07-18"] = 4,
+            ["o3-2025-04-16"] = 6, ["o3-pro"] = 7 } do
             assert.equal(input, input_of("openai", model, nil, prices), model)
         end
         assert.equal(5, input_of("openai", "m", "http://localhost:8080/v1", prices))
