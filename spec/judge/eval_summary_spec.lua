@@ -237,6 +237,7 @@ describe("thresholds", function()
             local parsed, why = threshold.parse(text)
             assert.is_nil(parsed)
             assert.matches(message, why)
+            assert.equal(('threshold "%s": '):format(text), why:sub(1, #text + 14))
         end
         local one = threshold.parse "accuracy(io) > 1"
         assert.is_true((threshold.check(one, { "oi", "io" })))
