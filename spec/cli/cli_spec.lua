@@ -156,7 +156,7 @@ describe("an option of ponder run after the script", function()
     -- What `ponder a.lua ARG...` writes to standard error.
     local function written(text, ...)
         local dir <close> = shell.directory { ["a.lua"] = text }
-        local r = status(0, shell.ponder({ "a.lua", ... }, { cwd = dir.path }))
+        local r = status(0, dir:ponder { "a.lua", ... })
         assert.equal(table.concat({ ... }, "\t") .. "\n", r.out)
         return r.err
     end
@@ -181,7 +181,7 @@ end)
 describe("a file that is not a program", function()
     it("is named without its control characters", function()
         local dir <close> = shell.directory { ["\27[2Jx"] = "=" }
-        local r = status(1, shell.ponder({ "\27[2Jx" }, { cwd = dir.path }))
+        local r = status(1, dir:ponder { "\27[2Jx" })
         assert.matches("^ponder: %?%[2Jx:1: unexpected symbol", r.err)
     end)
 
@@ -324,11 +324,11 @@ describe("a script that returns nil or false and a message", function()
             ["m.lua"] = "return function() return { text = 'x' } end",
             ["a.lua"] = "assert(require('ponder.model').open('script:m.lua'):complete('q'))\n"
                 .. "return nil, 'it failed', 'CODE'" }
-        local r = shell.ponder({ "run", "--log", "a.db", "a.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "run", "--log", "a.db", "a.lua" }
         assert.same({ 1, "ponder: it failed [CODE]\n" }, { r.status, r.err })
-        r = shell.ponder({ "show", "a.db" }, { cwd = dir.path })
+        r = dir:ponder { "show", "a.db" }
         assert.matches("failed.*it failed %[CODE%]", r.out)
-        r = shell.ponder({ "replay", "a.db" }, { cwd = dir.path })
+        r = dir:ponder { "replay", "a.db" }
         assert.same({ 1, "ponder: it failed [CODE]\n" }, { r.status, r.err })
     end)
 end)
@@ -379,13 +379,12 @@ describe("a script's error", function()
             ["e.lua"] = "local m = require('ponder.model').open 'script:m.lua'\n"
                 .. "return { name = 'e', data = { { id = 'a', question = 'q', target = 't' } },\n"
                 .. "policies = { a = function() return " .. wrong .. " end }, score = 'exact' }" }
-        local r = shell.ponder({ "eval", "--no-log", "e.lua" }, { cwd = dir.path })
+        local r = dir:ponder { "eval", "--no-log", "e.lua" }
         assert.matches("in the function at e.lua:3: model.complete: ", r.out .. r.err)
         dir:write("s.lua", "return require('ponder.strategy').new { name = 'mine', summary = 's',\n"
             .. "roles = { 'generate' }, prompts = { generate = function() return {} end },\n"
             .. "run = function(thinker)\n return thinker:node {} end }")
-        r = shell.ponder({ "ask", "--no-log", "--model", "script:m.lua", "--strategy", "s.lua",
-            "q" }, { cwd = dir.path })
+        r = dir:ponder { "ask", "--no-log", "--model", "script:m.lua", "--strategy", "s.lua", "q" }
         assert.matches("^ponder: in the function at s.lua:3: thinker:node: ", r.err)
     end)
 

@@ -305,8 +305,8 @@ describe("a prompt file", function()
             p = "p/cot.lua:1: nothing calls the function generat (did you mean generate?)",
             q = "q/cot.lua:2: context.promt: no such field (did you mean "
                 .. "context.prompt?)" } do
-            local r = shell.ponder({ "cot", "--model", "script:m.lua", "--prompts", directory,
-                "Why?" }, { cwd = dir.path })
+            local r = dir:ponder { "cot", "--model", "script:m.lua", "--prompts", directory,
+                "Why?" }
             assert.equal(1, r.status)
             assert.equal("", r.out)
             assert.truthy(r.err:find(expected .. " [BAD_PROMPT]", 1, true), r.err)

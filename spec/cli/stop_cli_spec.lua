@@ -64,8 +64,7 @@ describe("a failure has one status in all commands:", function()
         dir = shell.directory { ["ok.lua"] = "return 1", ["syntax.lua"] = "return (",
             ["raise.lua"] = "error 'boom'", ["dir/x"] = "",
             ["model.lua"] = "return function() return 'yes' end" }
-        ends(0, shell.ponder({ "chat", "--model", "script:model.lua", "--log", "run.db", "?" },
-            { cwd = dir.path }))
+        ends(0, dir:ponder { "chat", "--model", "script:model.lua", "--log", "run.db", "?" })
     end)
     teardown(function() dir:__close() end)
 
@@ -344,8 +343,7 @@ describe("--timeout", function()
             if not os.getenv "GO_ON" then ]] .. STUCK .. [[ end
             print(m:complete("y"))]], ["m.lua"] = "return function(r) "
             .. "io.stderr:write('asked ', r.messages[1].content, '\\n') return 'fine' end" }
-        local r = ends(124, shell.ponder({ "run", "--log", "a.db", "--timeout", "500ms", "a.lua" },
-            { cwd = dir.path }))
+        local r = ends(124, dir:ponder { "run", "--log", "a.db", "--timeout", "500ms", "a.lua" })
         assert.equal("asked x\nponder: the run did not stop in time; exiting\n", r.err)
         r = ends(0, shell.ponder({ "resume", "a.db" }, { cwd = dir.path, env = { GO_ON = "1" } }))
         assert.equal("fine\nfine\n", r.out)
@@ -370,8 +368,8 @@ describe("--timeout", function()
     it("ends a strategy whose model computes, with the best so far", function()
         local dir <close> = shell.directory { ["m.lua"] =
             "return function() while true do pcall(error) end end" }
-        local r = ends(124, shell.ponder({ "tot", "--no-log", "--json", "--timeout", "50ms",
-            "--model", "script:m.lua", "Why?" }, { cwd = dir.path }))
+        local r = ends(124, dir:ponder { "tot", "--no-log", "--json", "--timeout", "50ms",
+            "--model", "script:m.lua", "Why?" })
         assert.matches('"code":"TIMEOUT"', r.out)
         assert.matches("the time budget of 0.05 s is spent %[TIMEOUT%]\n$", r.err)
     end)

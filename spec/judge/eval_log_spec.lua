@@ -184,7 +184,7 @@ describe("the log of an evaluation", function()
     it("reruns only failures, and leaves the log where it is if it cannot", function()
         assert.equal(0, ponder({ "--log", "a.db", "sums.lua" }, { BROKEN = "1" }).status)
         dir:write("ask.lua", "require('ponder.model').open('script:model.lua'):complete('5')")
-        shell.ponder({ "run", "--log", "b.db", "ask.lua" }, { cwd = dir.path })
+        dir:ponder { "run", "--log", "b.db", "ask.lua" }
         for _, case in ipairs { { "a.db", "sum.lua" }, { "a.db", "--policy=oi", "sums.lua" },
             { "a.db", "--threshold=accuracy(oi) > 1", "sums.lua" }, { "b.db", "sums.lua" } } do
             local result = ponder { "--retry-errors", "--log", table.unpack(case) }

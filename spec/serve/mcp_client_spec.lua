@@ -672,7 +672,7 @@ describe("a run that calls a server", function()
             end
             return n
         end
-        assert.equal(9, dir:ponder { "run", "--log", "r.db", "s.lua" }.status)
+        assert.equal(9, dir:ponder({ "run", "--log", "r.db", "s.lua" }).status)
         assert.equal(2, calls())
         os.remove(path .. "/stop")
         local r = dir:ponder { "resume", "r.db" }

@@ -1,6 +1,7 @@
 --- Evaluations for specs: in this process, and with the executable.
 
 local eval = require "ponder.eval"
+local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local shell = require "shell"
 local task = require "ponder.task"
@@ -84,15 +85,7 @@ return { name = "sums", data = data, score = "numeric", baseline = "const", poli
 
 local ENV = { HOME = "/nonexistent", XDG_CONFIG_HOME = "/nonexistent" }
 
-function evaluation.environment(more)
-    local all = {}
-    for _, list in ipairs { ENV, more or {} } do
-        for name, value in pairs(list) do
-            all[name] = value
-        end
-    end
-    return all
-end
+function evaluation.environment(more) return merge(merge({}, ENV), more) end
 
 -- A directory with sums.lua and model.lua; functions that run `ponder eval`, and count the prompts
 -- that the model got.

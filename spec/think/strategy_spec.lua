@@ -488,9 +488,9 @@ describe("scripts/strategies", function()
     local FLAGS = { rsa = { "--population", "4", "--subset", "4" }, lats = { "--iterations", "4" } }
 
     local function ask(dir, name, ...)
-        return shell.ponder({ "ask", "--strategy", shell.root .. "/scripts/strategies/" .. name
+        return dir:ponder { "ask", "--strategy", shell.root .. "/scripts/strategies/" .. name
             .. ".lua", "--model", ("script:%s/spec/support/models/strategies/%s.lua"):format(
-            shell.root, name), ... }, { cwd = dir.path })
+            shell.root, name), ... }
     end
 
     for name, answer in pairs(ANSWERS) do
@@ -501,10 +501,10 @@ describe("scripts/strategies", function()
             table.move({ "--log", "a.db", "How many?" }, 1, 3, #flags + 1, flags)
             local r = ask(dir, name, table.unpack(flags))
             assert.same({ answer .. "\n", 0 }, { r.out, r.status }, r.err)
-            local shown = shell.ponder({ "show", "--tree", "a.db" }, { cwd = dir.path }).out
+            local shown = dir:ponder({ "show", "--tree", "a.db" }).out
             assert.matches("search 1: " .. name .. ", %d+ nodes", shown)
             for _, command in ipairs { "replay", "resume" } do
-                local again = shell.ponder({ command, "a.db" }, { cwd = dir.path })
+                local again = dir:ponder { command, "a.db" }
                 assert.same({ answer .. "\n", 0 }, { again.out, again.status }, again.err)
             end
         end)
@@ -556,7 +556,7 @@ describe("chain of thought with several samples", function()
         end]]
 
     local function ask(dir, ...)
-        local r = shell.ponder({ ... }, { cwd = dir.path })
+        local r = dir:ponder { ... }
         return r, r.out:find "^{" and json.decode(r.out)
     end
 
@@ -638,10 +638,10 @@ describe("ponder ask", function()
 
     it("has the strategy's options as flags", function()
         local dir <close> = shell.directory { ["s.lua"] = FILE, ["m.lua"] = MODEL }
-        local r = shell.ponder({ "ask", "--strategy=s.lua", "--model", "script:m.lua", "--loud",
-            "Why?" }, { cwd = dir.path })
+        local r = dir:ponder { "ask", "--strategy=s.lua", "--model", "script:m.lua", "--loud",
+            "Why?" }
         assert.same({ "BUILT IN WHY?\n", 0 }, { r.out, r.status })
-        r = shell.ponder({ "ask", "--strategy", "s.lua", "--help" }, { cwd = dir.path })
+        r = dir:ponder { "ask", "--strategy", "s.lua", "--help" }
         assert.matches("my own.*%-%-max%-cost.*%-%-loud +shout.*%-%-generate%-prompt TEXT", r.out)
     end)
 
@@ -649,8 +649,8 @@ describe("ponder ask", function()
         local dir <close> = shell.directory { ["s.lua"] = FILE, ["m.lua"] = MODEL,
             ["p/mine.lua"] = "return { generate = function(c) return { { role = 'user', "
                 .. "content = 'mine ' .. c.question } } end }" }
-        local r = shell.ponder({ "ask", "--strategy", "s.lua", "--model", "script:m.lua",
-            "--prompts", "p", "Why?" }, { cwd = dir.path })
+        local r = dir:ponder { "ask", "--strategy", "s.lua", "--model", "script:m.lua",
+            "--prompts", "p", "Why?" }
         assert.equal("mine Why?\n", r.out)
         assert.matches("p/mine.lua overrides the built%-in prompts", r.err)
     end)
@@ -690,8 +690,7 @@ describe("ponder ask", function()
             return require("ponder.strategy").new { name = "mine", roles = { "generate" },
                 prompts = { generate = function() return {} end },
                 run = function(thinker, question) return (thinker:ask(question)) end }]] }
-        local r = shell.ponder({ "prompts", "eject", "mine", "--strategy", "f.lua" },
-            { cwd = dir.path })
+        local r = dir:ponder { "prompts", "eject", "mine", "--strategy", "f.lua" }
         assert.same({ 1, "ponder prompts: the prompts of mine are functions of its script: move "
             .. "them to a prompt file, and give the strategy its text\n" }, { r.status, r.err })
     end)
@@ -702,8 +701,7 @@ describe("ponder ask", function()
                 run = function(thinker, question) return (thinker:ask(question)) end }]] }
         for command, expected in pairs { list = "tot.generate +built in",
             check = "plain: 0 prompts are fine" } do
-            local r = shell.ponder({ "prompts", command, "--strategy", "f.lua" },
-                { cwd = dir.path })
+            local r = dir:ponder { "prompts", command, "--strategy", "f.lua" }
             assert.same({ "", 0 }, { r.err, r.status })
             assert.matches(expected, r.out)
         end
@@ -714,7 +712,7 @@ describe("ponder ask", function()
         for file, expected in pairs { ["bad.lua"] = "bad.lua:1: unexpected symbol",
             ["none.lua"] = "none.lua: must return ponder.strategy.new{...}",
             ["gone.lua"] = "ponder ask: gone.lua: No such file" } do
-            local r = shell.ponder({ "ask", "--strategy", file, "?" }, { cwd = dir.path })
+            local r = dir:ponder { "ask", "--strategy", file, "?" }
             assert.equal(file == "gone.lua" and 2 or 1, r.status)
             assert.truthy(r.err:find(expected, 1, true), r.err)
         end

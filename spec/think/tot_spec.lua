@@ -136,16 +136,6 @@ describe("a Tree of Thoughts round", function()
 end)
 
 describe("a run ends", function()
-    it("with a child that passes the threshold deep enough: the best, first of equals", function()
-        local machine, directive = start { early_success_threshold = 0.9, min_depth = 2 }
-        directive = expand(machine, directive, { 0.95, 0.2 })[1]
-        assert.equal("n2", directive.node_id)
-        assert.same({}, (expand(machine, directive, { 0.9, 0.93, 0.93 })))
-        assert.equal("threshold", machine.termination_reason)
-        assert.equal("n5", machine.result.best.node_id)
-        assert.same({ "n1", "n2", "n5" }, machine.solution_path)
-    end)
-
     it("by time", function()
         local machine, directive = start({ max_duration_ms = 100 }, { now_ms = 1000 })
         directive = expand(machine, directive, { 0.1 }, { now_ms = 1099 })[1]
