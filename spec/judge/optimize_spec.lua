@@ -126,13 +126,6 @@ describe("the gate", function()
             result.stop_reason, #result.candidates, result.failures[1].message })
         assert.equal("not better", result.verdict)
     end)
-
-    it("is for the first items alone", function()
-        local result = hints.run(1, { max_candidates = 2, propose = function() return "worse" end,
-            high = 0.9, low = 0.1, seed = 4 })
-        local child = result.candidates[2]
-        assert.equal(child.rejected and 3 or 40, child.measured)
-    end)
 end)
 
 describe("the race", function()

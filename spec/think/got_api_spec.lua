@@ -67,13 +67,6 @@ describe("ponder.got", function()
         assert.equal("integer", math.type(machine.max_nodes))
         assert.equal(3, machine.branching_factor)
         assert.equal("idle", machine.status)
-        assert.same({}, machine.usage)
-        assert.equal(0, machine.generation_count)
-        assert.same({}, machine.pending_node_ids)
-        for _, field in ipairs { "prompt", "root_id", "current_node_id", "current_call_id",
-            "termination_reason", "result", "pending_operation", "started_at" } do
-            assert.is_nil(machine[field])
-        end
         start(machine)
         assert.equal("generate_thought", machine.pending_operation)
         assert.equal("Why?", machine.prompt)
