@@ -442,10 +442,10 @@ describe("a failing callback", function()
                 task.sleep(0.001)
                 return { s + 1, s + 2 }
             end,
-            stop = function(node) return node.id == 1 end,
+            stop = function(node) return node.id == 2 end,
         })
         assert.equal("stop", result.stop_reason)
-        assert.equal(3, #result.tree.nodes)
+        assert.equal(5, #result.tree.nodes)
     end)
 
     it("at the root leaves no best node, and empty lists", function()
@@ -473,6 +473,42 @@ describe("a failing callback", function()
             })
             assert.equal("no money for 2", message)
             assert.equal(2, #partial.tree.nodes)
+        end
+    end)
+
+    it("that returns nil, message spares the children after it", function()
+        local asked = 0
+        local _, message = task.run(search.run, count {
+            k = 5, concurrency = 2,
+            expand = function() return { 1, 2, 3, 4, 5 } end,
+            evaluate = function(s)
+                asked = asked + 1
+                if s > 0 then return nil, "no money for " .. s end
+                return s
+            end,
+        })
+        assert.same({ "no money for 1", 2 }, { message, asked })
+    end)
+
+    it("does not count where its level was full before", function()
+        for _, concurrency in ipairs { 1, 4 } do
+            for _, fails in ipairs { function() return nil, "too late" end, error } do
+                local result = task.run(search.run, {
+                    initial_state = 0, search = "beam", beam_width = 2, k = 2, max_nodes = 4,
+                    concurrency = concurrency,
+                    expand = function(s)
+                        task.sleep(s / 1000)
+                        if s == 2 then return fails "late" end
+                        return { 2 * s + 1, 2 * s + 2 }
+                    end,
+                    evaluate_all = function(states)
+                        task.sleep(states[1] == 3 and 0.02 or 0)
+                        for i, s in ipairs(states) do states[i] = -s end
+                        return states
+                    end,
+                })
+                assert.same({ "max_nodes", 4 }, { result.stop_reason, result.stats.nodes })
+            end
         end
     end)
 
