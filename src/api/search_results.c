@@ -10,10 +10,8 @@
 void program_refuse(lua_State *L, Program *p, const char *expected, int index)
 {
     index = lua_absindex(L, index);
-    int calling = p->calling;
-    p->calling = CALL_NONE;
     lua_rawgeti(L, CALLBACKS, CALL_REFUSE + 1);
-    lua_pushstring(L, core_callback_names[calling]);
+    lua_pushstring(L, core_callback_names[p->calling]);
     lua_pushstring(L, expected);
     lua_pushvalue(L, index);
     lua_pushinteger(L, p->node);

@@ -19,7 +19,7 @@ local policy = {}
 ---@field max_iterations? false no limit but what `select` says
 ---@field level? boolean `evaluate_all` gets all new nodes of the round
 ---@field describe? fun(state: any, ticket: SearchPolicyTicket): table?, table? fields of the node
----  that `expand` sees, and of the nodes made (default: the same)
+---  that `expand` sees, and of the nodes made (default: the same); called for each of the two
 ---@field annotate? fun(state: any, id: integer): table? fields of a node of the result
 ---@field result? fun(state: any): table? fields of the result
 ---@field callbacks? table<string, "integer"|"number"|"string"|"boolean"|"any"> callbacks of its
