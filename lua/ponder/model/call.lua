@@ -325,8 +325,8 @@ local function answer_anew(client, request)
     return draft, message, code, partial
 end
 
--- Answers a request from the tape of a logged run (ponder.run.log.tape).
-local function through_log(client, request, tape)
+-- What the tape of a logged run (ponder.run.log.tape) gets to know of a request.
+local function new_row(request)
     local target = request.target
     local row = { task = request.task, identity = request:identity(), provider = request.provider,
         model = request.model, sample = request.sample, samples = request.n,
@@ -337,16 +337,7 @@ local function through_log(client, request, tape)
         request:replace_prompt(text)
         row.request = request.encoded
     end
-    request.row = row
-    local what = tape:begin_call(row)
-    if row.lost then
-        request.lost = row.in_flight
-        charge_lost(request, count_billed(row.lost), row.lost)
-        if row.in_flight then budget.charge(request:upper_bound(), nil, nil, true) end
-    end
-    local draft, message, code, partial = tape:answer(what, answer_anew, client, request)
-    if row.played then call.charge(request, row.played, draft, message, code, partial) end
-    return draft, message, code, partial
+    return row
 end
 
 local REFUSED = { BUDGET = true, NO_PRICE = true }
@@ -372,7 +363,16 @@ function call.perform(client, request)
     local asked <close> = account and budget.reserve(account, request.upper_bound, request,
         request.n)
     if tape then
-        draft, message, code, partial = through_log(client, request, tape)
+        local row = new_row(request)
+        request.row = row
+        local what = tape:begin_call(row)
+        if row.lost then
+            request.lost = row.in_flight
+            charge_lost(request, count_billed(row.lost), row.lost)
+            if row.in_flight then budget.charge(request:upper_bound(), nil, nil, true) end
+        end
+        draft, message, code, partial = tape:answer(what, answer_anew, client, request)
+        if row.played then call.charge(request, row.played, draft, message, code, partial) end
     else
         draft, message, code, partial = answer_anew(client, request)
     end
