@@ -134,7 +134,7 @@ describe("a run whose clock is ahead, as after the end of a recording", function
                 local group = task.current().group
                 group.plays, group.tape = true, { turn = function() return false end,
                     note_timers = function() end,
-                    reading = function(_, _, live) return live() end,
+                    reading = function(_, _, value) return value end,
                     pass_over = function()
                         passed, group.plays = passed + 1, false
                         return true

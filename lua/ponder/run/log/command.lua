@@ -63,20 +63,20 @@ core.protect((debug.getinfo(1, "S").source:gsub("/command%.lua$", ""))) -- all o
 
 local date, time, cpu_time, randomseed = os.date, os.time, os.clock, math.randomseed
 
--- Reads a clock for the current task: through its tape, if it is recorded.
-local function read(name, live)
+-- What the current task reads on a clock that shows a value: its tape's reading, if it is recorded.
+local function read(name, value)
     local t = scheduler.current()
     local tape = t and t.group.tape
     if not tape or t.context and t.context.outside then
-        return live()
+        return value
     end
-    return tape:reading(name, live)
+    return tape:reading(name, value)
 end
 
 -- Replaces Lua's clocks with those of the tape, until the process ends.
 local function install_clocks()
     local function whole_seconds()
-        return math.tointeger(read("time", time))
+        return math.tointeger(read("time", time()))
     end
     os.time = function(when) -- luacheck: ignore 122
         if when ~= nil then
@@ -88,17 +88,14 @@ local function install_clocks()
         return date(format or "%c", when or whole_seconds())
     end
     os.clock = function() -- luacheck: ignore 122
-        return read("cpu", cpu_time)
+        return read("cpu", cpu_time())
     end
     math.randomseed = function(...) -- luacheck: ignore 122
         if select("#", ...) > 0 then
             return randomseed(...)
         end
-        local seeds = { randomseed() }
-        local function draw()
-            return table.remove(seeds, 1)
-        end
-        return randomseed(read("seed", draw), read("seed", draw))
+        local high, low = randomseed()
+        return randomseed(read("seed", high), read("seed", low))
     end
 end
 

@@ -160,14 +160,13 @@ end
 
 ---Reads a clock: returns the recorded reading, or a live one after the last.
 ---@param clock string "now", "time", "cpu", "seed"
----@param live fun(): number
-function Tape:reading(clock, live)
+---@param value number what it shows now
+function Tape:reading(clock, value)
     local past = self.past
     local before = past.ordered and past:reading(clock)
     if before then
         return before
     end
-    local value = live()
     if clock == "cpu" then -- of this process: continue from the previous one's
         self.cpu_before = self.cpu_before or past.last_cpu or 0
         value = value + self.cpu_before

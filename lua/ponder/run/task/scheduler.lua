@@ -318,7 +318,7 @@ end
 -- Clocks and tapes
 
 ---@class ponder.task.Tape records, or plays, the events that a run gets from outside
----@field reading fun(self, clock: string, live: fun(): number): number see ponder.run.log.tape
+---@field reading fun(self, clock: string, value: number): number see ponder.run.log.tape
 ---@field turn fun(self, rounds: integer): boolean? called after each round; true: call `deliver`
 ---  after all tapes had their turn
 ---@field deliver fun(self)
@@ -344,18 +344,18 @@ end
 function scheduler.now()
     local current = get_current()
     local group = current and current.group
-    local tape = group and group.tape
-    if tape and not (current.context and current.context.outside) then
-        return tape:reading("now", scheduler.clock)
+    local seconds = clock() + (group and group.shift or 0)
+    if group and group.tape and not (current.context and current.context.outside) then
+        return group.tape:reading("now", seconds)
     end
-    return group and clock() + group.shift or clock()
+    return seconds
 end
 
 ---Seconds on the clock of a group, by default that of the current task.
 function scheduler.clock(group)
     local current = get_current()
     group = group or current and current.group
-    return group and clock() + group.shift or clock()
+    return clock() + (group and group.shift or 0)
 end
 
 return scheduler
