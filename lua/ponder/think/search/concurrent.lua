@@ -27,6 +27,7 @@ function concurrent.run(core, opts, functions, describe)
     local maker = 0 -- the ticket of the round that makes its children next
     local waiting = {} -- the tasks of tickets that wait for their turn, or to be the maker
     local message, code -- of a callback that failed
+    local thrown -- {error} of a callback that raised one: not its task's, lest it be reported too
 
     for _, name in ipairs { "expand", "evaluate_all", "prior" } do
         local callback = called[name]
@@ -145,7 +146,7 @@ function concurrent.run(core, opts, functions, describe)
             ok, done, why, its_code = work(program, true)
         end
         if not ok or raised and not core:outcome() then
-            error(not ok and done or raised, 0)
+            thrown = { not ok and done or raised }
         elseif not done then
             message, code = why, its_code
         end
@@ -161,10 +162,12 @@ function concurrent.run(core, opts, functions, describe)
         end, concurrency, function() -- called at the beginning, and when a task has ended
             local count, turn = core:round()
             ended = ended + 1
-            local goes_on = ended == worked and not core:outcome() and turn < count
+            local goes_on = ended == worked and not (thrown or core:outcome()) and turn < count
             return goes_on and count - first or nil
         end)
-        if ended > worked then
+        if thrown then
+            error(thrown[1], 0)
+        elseif ended > worked then
             error(CANCELLED, 0)
         end
     end
