@@ -623,6 +623,20 @@ describe("attempts", function()
         assert.equal(2, sent)
     end)
 
+    it("wait for room while other calls may use less than they reserved", function()
+        local client, transport = fake.client { CUT, { status = 200, body = OK.body, delay = 60 },
+            OK }
+        fake.run(function()
+            local m = client.open "openai:gpt-4o-mini"
+            local replies = task.with_budget({ max_total_tokens = 3 * RESERVED - 1 }, task.map,
+                { 1, 2 }, function(sample)
+                    return ask(m, { max_output_tokens = 24, sample = sample }).text
+                end)
+            assert.same({ "fine", "fine" }, { replies[1], replies[2] })
+            assert.equal(3, #transport.sent)
+        end)
+    end)
+
     it("of a call that has begun go on where only other calls were refused", function()
         for expected, limits in pairs { fine = { max_calls = 1 },
             refused = { max_calls = 1, max_total_tokens = 10000 } } do

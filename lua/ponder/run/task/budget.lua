@@ -273,6 +273,7 @@ end
 ---@field private budgets ponder.task.Budget[] in force, outwards
 ---@field private open boolean? it counts as in flight
 ---@field private again boolean? for another attempt of a call that counts already
+---@field private in_call boolean? made within another call
 ---@field private reserved ponder.task.Need? what is reserved in the budgets
 ---@field private shares table[]? reservations in shared budgets: {backing, reservation}
 ---@field private cancellable boolean? a budget may cancel it
@@ -366,11 +367,11 @@ end
 
 -- Reserves in the budgets that are shared between processes. Returns one that refuses, and its
 -- message.
-local function reserve_shared(hold, is_in_call)
+local function reserve_shared(hold)
     hold.shares = {}
     for _, one in ipairs(hold.budgets) do
         if one.backing then
-            local reserved, message = one.backing:reserve(need_of(hold), not is_in_call,
+            local reserved, message = one.backing:reserve(need_of(hold), not hold.in_call,
                 hold.again and 0 or 1)
             if not reserved then
                 return one, message
@@ -382,7 +383,6 @@ end
 
 -- Counts a call as begun, if the limits have room for it.
 local function reserve(hold)
-    local is_in_call = scheduler.context(IN_CALL)
     local _ <close> = setmetatable({ hold = hold }, Waiting)
     while true do
         local full, message = obstacle(hold)
@@ -390,8 +390,8 @@ local function reserve(hold)
             begin(hold)
             return hold
         elseif not full then
-            full, message = reserve_shared(hold, is_in_call) -- may wait: check again
-        elseif not message and is_in_call then
+            full, message = reserve_shared(hold) -- may wait: check again
+        elseif not message and hold.in_call then
             message = misfit(full, hold)
         end
         if message then
@@ -421,6 +421,7 @@ end
 function budget.reserve(innermost, need, of, samples)
     local hold = new(innermost, need, of, samples)
     if innermost.limited then
+        hold.in_call = scheduler.context(IN_CALL)
         return reserve(hold)
     end
     begin(hold)
