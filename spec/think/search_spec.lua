@@ -145,6 +145,19 @@ describe("search.run", function()
         assert.equal(0, check_every_concurrency(false, 300))
     end)
 
+    it("leaves lazy nodes unscored whose ticket comes after the end, for every concurrency",
+        function()
+            for max_nodes = 2, 20 do
+                local trees = {}
+                for _, concurrency in ipairs { 1, 4 } do
+                    trees[concurrency] = help.run(search.run, count { concurrency = concurrency,
+                        search = "uct", lazy = true, batch = 4, max_nodes = max_nodes,
+                        max_depth = 8 }).tree:to_table()
+                end
+                assert.same(trees[1], trees[4])
+            end
+        end)
+
     it("fails in the same way, after the same events, for every concurrency", function()
         assert.is_true(check_every_concurrency(true, 300) > 300)
     end)

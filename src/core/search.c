@@ -212,7 +212,7 @@ void search_made(Search *s, const SearchTicket *t)
 
 void search_commit(Search *s)
 {
-    const SearchTicket *t = &s->tickets.items[s->turn++];
+    const SearchTicket *t = &s->tickets.items[s->turn];
     if (s->options.lazy && t->end > s->committed)
         s->committed = t->end;
     s->expansions += t->expands;
@@ -220,6 +220,7 @@ void search_commit(Search *s)
     s->children_dropped += t->dropped;
     if (t->full)
         search_end(s, OUTCOME_MAX_NODES);
+    s->turn++;
 }
 
 bool search_back_up(Search *s)
