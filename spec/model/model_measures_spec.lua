@@ -54,6 +54,21 @@ describe("m:embed", function()
         assert.same({ 2, 1, 1, 1 }, sizes)
     end))
 
+    it("asks each provider that has an endpoint", in_task(function()
+        for name in ("openai azure gemini mistral together openrouter vllm llamacpp lmstudio "
+            .. "ollama"):gmatch "%S+" do
+            local m = open(name .. ":m", { { body = '{"data":[{"index":0,"embedding":[1]}],'
+                .. '"embeddings":[[1]]}' } }, {
+                base_url = name == "azure" and "https://x" or nil })
+            assert.same({ 1 }, m:embed "x", name)
+        end
+        for _, name in ipairs { "together", "vllm", "llamacpp" } do
+            local m = open(name .. ":m", { { body = '{"results":[{"index":0,'
+                .. '"relevance_score":1}]}' } })
+            assert.equal(1, m:rerank("q", { "a" })[1].score, name)
+        end
+    end))
+
     it("is refused before it is sent where there is no endpoint", in_task(function()
         for _, known in ipairs { "anthropic:claude-haiku-4-5", "groq:m", "deepseek:m" } do
             local m, transport = open(known, { { body = "{}" } })
@@ -67,10 +82,12 @@ end)
 describe("m:rerank", function()
     it("gives the documents, best first", in_task(function()
         local m, transport = open("vllm:m", { { body = [[{"results":[
-            {"index":0,"relevance_score":0.1},{"index":2,"relevance_score":0.9}]}]] } })
+            {"index":0,"relevance_score":0.1},{"index":1,"relevance_score":0.5},
+            {"index":3,"relevance_score":0.9},{"index":2,"relevance_score":0.9}]}]] } })
         assert.same({ { index = 3, score = 0.9, document = "c" },
+            { index = 4, score = 0.9, document = "d" }, { index = 2, score = 0.5, document = "b" },
             { index = 1, score = 0.1, document = "a" } },
-            m:rerank("q", { "a", "b", "c" }, { top_n = 2 }))
+            m:rerank("q", { "a", "b", "c", "d" }, { top_n = 4 }))
         assert.matches("/v1/rerank$", transport.sent[1].url)
     end))
 end)
@@ -91,10 +108,14 @@ describe("m:score", function()
         "tokens":["Is it"," hot","? n","o"],"token_logprobs":[null,-1,-2,-0.125]}}]}]]
 
     it("sums the log probabilities of the continuation's tokens", in_task(function()
-        local m, transport = open("vllm:m", { { body = ECHO } })
-        local scores = m:score("Is it hot?", { " yes", " no" })
-        assert.same({ { logprob = -0.75, tokens = 2, logprobs = { -0.25, -0.5 } },
-            { logprob = -2.125, tokens = 2, logprobs = { -2, -0.125 } } }, scores)
+        local transport
+        for _, known in ipairs { "together:m", "lmstudio:m", "llamacpp:m", "vllm:m" } do
+            local m, sent = open(known, { { body = ECHO } })
+            local scores = m:score("Is it hot?", { " yes", " no" })
+            assert.same({ { logprob = -0.75, tokens = 2, logprobs = { -0.25, -0.5 } },
+                { logprob = -2.125, tokens = 2, logprobs = { -2, -0.125 } } }, scores, known)
+            transport = sent
+        end
         assert.same({ { "Is it hot? yes", "Is it hot? no" }, true, 0, 1 },
             { body_of(transport).prompt, body_of(transport).echo, body_of(transport).max_tokens,
             body_of(transport).logprobs })
