@@ -281,6 +281,13 @@ describe("--cache", function()
     end)
 end)
 
+it("a limit of steps is named where calls are limited, too", function()
+    local r = shell.ponder { "run", "--no-log", "--max-calls", "9", "--max-steps", "1000", "-e",
+        "while true do end" }
+    assert.same({ 1, "", "ponder: the budget of 1000 steps is spent [BUDGET]\n" },
+        { r.status, r.out, r.err })
+end)
+
 it("flags of models and batches are what calls of the command find", function()
     assert.equal([[
 {"operands":5}

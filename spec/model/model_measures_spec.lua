@@ -62,10 +62,14 @@ describe("m:embed", function()
                 base_url = name == "azure" and "https://x" or nil })
             assert.same({ 1 }, m:embed "x", name)
         end
-        for _, name in ipairs { "together", "vllm", "llamacpp" } do
-            local m = open(name .. ":m", { { body = '{"results":[{"index":0,'
-                .. '"relevance_score":1}]}' } })
+        for _, name in ipairs { "together", "vllm", "llamacpp", "mine" } do
+            local client = fake.client({ { body = '{"results":[{"index":0,"relevance_score":1}]}' },
+                { body = '{"results":[{"index":1,"relevance_score":1}]}' } }, { config = {
+                providers = { mine = { base_url = "https://x/v1", api_key = "sk-0123456789" } } },
+                env = function(variable) return variable:find "_KEY$" and "sk-0123456789" end })
+            local m = client.open(name .. ":m")
             assert.equal(1, m:rerank("q", { "a" })[1].score, name)
+            assert.equal("BAD_REPLY", (select(3, m:rerank("r", { "a" }))))
         end
     end))
 

@@ -99,6 +99,22 @@ describe("a budget of several machines", function()
             hold:settle(NOTHING, 0)
         end))
 
+    it("settles, once, what was lost on its way to Redis",
+        share(1, { max_total_tokens = 2000 }, function(a)
+            local client, count = a.backing.client, 1100
+            for i = 1, count do
+                local hold = assert(reserve(a, { tokens = 2, cost = 0 }))
+                client.post = i % 2 == 0 and function() end or nil
+                hold:settle({ total_tokens = 1 }, 0)
+                client.post = nil
+            end
+            for _ = 1, 2 do
+                assert.is_true(a.backing:renew())
+                assert.same({ count, count, 0 }, { used "calls", used "tokens",
+                    used "held_tokens" })
+            end
+        end))
+
     it("is spent everywhere after a call that can never fit",
         share(2, { max_cost = 1 }, function(a, b)
             a.backing:renew() -- connects
@@ -140,7 +156,7 @@ describe("a budget of several machines", function()
         end))
 
     it("returns that of a call cancelled while a budget of its machine has no room",
-        share(1, { max_total_tokens = 1000 }, function(a)
+        share(1, { max_total_tokens = 2000 }, function(a)
             local inner = budgets.new { max_total_tokens = 100 }
             budgets.within(a, budgets.within, inner, function()
                 local tasks = {}
