@@ -400,6 +400,7 @@ describe("two caches of one file", function()
     it("do not wait for a process that was killed", function()
         local own = flights.holder()
         local here = own:match "%S+$"
+        assert.equal(shell.read "/proc/sys/kernel/hostname":match "%S+", here)
         for _, holder in ipairs { "1 0 x 1 " .. here, "4194305 5 x 1 " .. here, "nonsense",
             own:gsub("^(%d+) %d+", "%1 5"), own:gsub("^(%d+ %d+) %S+", "%1 -"),
             "7 7 x 1 elsewhere" } do

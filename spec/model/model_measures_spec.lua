@@ -80,6 +80,9 @@ describe("m:embed", function()
             assert.same({ nil, "UNSUPPORTED", 0 }, { vectors, code, #transport.sent })
             assert.matches("nothing was sent", message)
         end
+        local client = fake.client {}
+        client.register("play", { call = error })
+        assert.equal("UNSUPPORTED", (select(3, client.open("play:m"):embed "x")))
     end))
 end)
 
