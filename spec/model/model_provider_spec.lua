@@ -70,6 +70,34 @@ for _, provider in ipairs { "openai", "anthropic", "ollama" } do
     end)
 end
 
+it("a reply of any shape is read, or is a failure with a code", function()
+    local junk = { json.null, true, false, 0, -1, 1.5, 1e300, math.maxinteger, "", "text", {},
+        json.array(), { 1, 2, "x" }, { a = { b = json.null } }, { { {} } }, "\xff\xfe" }
+    local function change(value)
+        if math.random() < 0.12 then return junk[math.random(#junk)] end
+        for key, inner in pairs(type(value) == "table" and value or {}) do
+            value[key] = change(inner)
+        end
+        return value
+    end
+    local function change_text(text)
+        local value = json.decode(text, { finite = true })
+        return value and json.encode(change(value))
+    end
+    for _, provider in ipairs { "openai", "anthropic", "ollama" } do
+        for _, case in ipairs(dofile("spec/fixtures/providers/" .. provider .. ".lua")) do
+            local reply = case.reply
+            for seed = 1, reply and 20 or 0 do
+                math.randomseed(seed)
+                case.reply = reply:gsub("%f[^%s%z]%b{}", change_text)
+                local results = run(case)
+                local is_read = results[1] and results[1].text or results[3]
+                assert.equal("string", type(is_read), case.reply)
+            end
+        end
+    end
+end)
+
 describe("tool calls in a stream", function()
     local function piece(i, id)
         return { index = i, id = id, ["function"] = { name = "f", arguments = "{}" } }
