@@ -353,6 +353,8 @@ describe("calls in flight when a budget is spent", function()
             ask(m)
         end)
         assert.same({ 3, 5, 7 }, { account.calls, account.busy, task.now() })
+        budgets.asking(account, task.timeout, 1, ask, m) -- is cancelled
+        assert.same({ 4, 6, 0 }, { account.calls, account.busy, account.in_flight })
     end))
 
     it("are cancelled if asked to, with the same code", in_task(function()

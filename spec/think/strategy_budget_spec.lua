@@ -1,5 +1,6 @@
 -- What strategies spend: outer budgets, custom models, calls in flight.
 
+local budgets = require "ponder.run.task.budget"
 local merge = require("ponder.base.options").merge
 local play = require "strategy_play"
 local task = require "ponder.task"
@@ -102,6 +103,18 @@ describe("custom model", function()
         end)
     end))
 
+    it("has no call in flight any more once it raises or is cancelled", in_task(function()
+        for _, chat in ipairs { function() error "mine" end, function() task.sleep(60) end } do
+            local s, asked = cot.new { model = own_model(0, { chat = chat }) }, budgets.new {}
+            task.with_budget({ max_total_tokens = 1e6 }, function()
+                pcall(budgets.asking, asked, task.timeout, 1, s.run, s, "Why?")
+                for _, spent in ipairs { task.spent(), asked } do
+                    assert.same({ 1, 0 }, { spent.calls, spent.in_flight })
+                end
+            end)
+        end
+    end))
+
     it("counts as one call, whatever it calls itself", in_task(function()
         local inner = require("ponder.model").open(play.model(slow(0)))
         local m = own_model(0, { chat = function(_, opts)
@@ -126,6 +139,9 @@ describe("custom model", function()
         local _, message, code = cot.new(opts):run "Why?"
         assert.same({ "NO_PRICE", "max_cost needs the price of mine: give the model rates = "
             .. "{ input = USD, output = USD } per million tokens" }, { code, message })
+        _, _, code = task.with_budget({ max_cost = 1 }, require("ponder.ensemble").self_consistency,
+            { model = opts.model, prompt = "Why?", n = 1 })
+        assert.same({ "NO_PRICE", 0 }, { code, opts.model.asked })
         local m = own_model(0, { rates = { input = 100, output = 1000 } })
         local outcome = cot.new({ model = m, budget = { max_cost = 2 } }):run "Why?"
         assert.equal(0.006, outcome.spent.cost)
