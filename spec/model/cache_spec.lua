@@ -346,6 +346,14 @@ describe("the file", function()
             blocker:close()
         end))
 
+    it("is said to have lost what cannot be written when it is closed",
+        in_cache(nil, function(_, _, _, _, replies, warnings)
+            replies.backend.db:close()
+            replies.backend.db = { close = function() return nil, "the disk is full" end }
+            replies:close()
+            assert.same({ "the disk is full; replies are no longer kept in the cache" }, warnings)
+        end))
+
     it("does not end a run if it is damaged while it is read",
         in_cache(nil, function(m, _, _, _, replies, warnings)
             ask(m)
