@@ -157,6 +157,14 @@ describe("a run ends", function()
         assert.same({ 0.6, 0.61 }, machine.recent_best_scores)
     end)
 
+    it("converged on the best leaf, counted from the start", function()
+        local machine, directive = start { convergence_measure = "best_leaf", max_depth = 5 }
+        directive = expand(machine, directive, { 0.5, 0.4 })[1]
+        expand(machine, directive, { 0.2, 0.3 }) -- n2 is not a leaf any more
+        assert.same({ 0.5, 0.4 }, machine.recent_best_scores)
+        assert.equal("converged", machine.termination_reason)
+    end)
+
     it("with max_depth when the frontier is empty", function()
         local machine, directive = start { max_depth = 2, convergence_window = 1 }
         directive = expand(machine, directive, { 0.5, 0.4 })[1]
