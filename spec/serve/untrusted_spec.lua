@@ -260,8 +260,9 @@ describe("ponder run --untrusted", function()
     end)
 
     it("calls models in the parent, at any concurrency", function()
-        assert.equal("a-q1,a-q2,a-q3,a-q4\n", out([[
+        assert.equal("a-x\ttext\t1\tnil\na-q1,a-q2,a-q3,a-q4\n", out([[
             local m = require("ponder.model").open()
+            m:complete("x", { on_delta = print })
             print(table.concat(require("ponder.task").map({ 1, 2, 3, 4 }, function(i)
                 return (assert(m:complete("q" .. i)))
             end, { concurrency = 2 }), ","))]], ASK))
