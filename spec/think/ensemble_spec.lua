@@ -192,6 +192,21 @@ describe("samples in one request", function()
         assert.equal(3, asked()[2])
     end)
 
+    it("are not awaited once one of them is enough", function()
+        local m = open_one "openai:m"
+        local result = fake.run(function()
+            local result = ensemble.best_of_n { model = m, prompt = "q", n = 6, min_samples = 3,
+                enough = 1, reward = function(_, sample)
+                    task.sleep(sample == 1 and 0.01 or 1000)
+                    return 1
+                end }
+            assert.is_true(task.now() < 1000)
+            return result
+        end)
+        assert.same({ "enough", 1, 3, 0, 3 }, { result.stop_reason, result.stopped_at,
+            result.calls, result.cancelled, result.saved })
+    end)
+
     it("fail together, or one by one", function()
         local m, asked = open_one("openai:m", function()
             return { status = 400, body = '{"error":{"message":"no"}}' }

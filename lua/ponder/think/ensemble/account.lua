@@ -304,7 +304,6 @@ function Account:series(m, messages, opts, plan)
         is_over = plan.add(sample, one.value)
     end
     local function settle(sample, reply, message, code)
-        ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
         local value
         if reply then
             value, message, code = plan.read(reply, sample)
@@ -317,7 +316,6 @@ function Account:series(m, messages, opts, plan)
         while not plan.as_they_come and not is_over and done[added + 1] do
             add(added + 1)
         end
-        return true
     end
     local function watch_next()
         return plan.watch and plan.watch(calls + 1)
@@ -328,12 +326,17 @@ function Account:series(m, messages, opts, plan)
         requests, calls = requests + 1, calls + count
         local call = account.call(opts, messages, first, watch)
         if count == 1 then
-            return settle(first, self:try(self.chat, self, m, call))
+            local reply, message, code = self:try(self.chat, self, m, call)
+            ended = ended + (reply and reply.finish_reason == "cancelled" and 0 or 1)
+            return settle(first, reply, message, code)
         end
         local results = ask_together(self, m, call, count, opts.returns)
-        task.map(results, function(one, i)
-            return settle(first + i - 1, table.unpack(one, 1, 3))
-        end, { concurrency = count })
+        ended = ended + count
+        if not is_over then
+            scopes.series("ensemble", function(i)
+                settle(first + i - 1, table.unpack(results[i], 1, 3))
+            end, count, function() return not is_over and count or nil end)
+        end
     end, opts.concurrency or n, function()
         local missing = not is_over and plan.highest() - calls
         return missing and requests + math.ceil(missing / (watch_next() and 1 or per)) or nil
