@@ -262,6 +262,25 @@ describe("ask and tell", function()
         problems.each("search_cases2.jsonl", check)
     end)
 
+    it("may be asked and told by several tasks, whose callbacks wait", function()
+        local opts = options { search = "bfs", evaluate = function(n)
+            task.sleep(0.001)
+            return n % 101 / 101
+        end }
+        local expected, expand = task.run(search.run, opts), opts.expand
+        opts.expand = nil
+        local s = search.new(opts)
+        task.run(task.map, { 1, 2, 3 }, function()
+            for piece in function() return s:ask(1) end do
+                task.sleep(0.001)
+                if piece[1] then
+                    s:tell(piece[1], expand(piece[1].node.state, piece[1].k, piece[1].node))
+                end
+            end
+        end)
+        assert.equal(tree_of(expected), tree_of(s:result()))
+    end)
+
     it("refuses what it cannot do, and pieces that are not its own", function()
         local function without_expand(changes)
             local opts = options()

@@ -44,12 +44,15 @@ end
 
 ---Up to `n` pieces of work of the current round that nobody holds, in order.
 ---@param n? integer default: all
----@return ponder.search.Piece[]? pieces empty while all are held; nil at the end
+---@return ponder.search.Piece[]? pieces empty while all are held, or a callback waits in another
+---  task; nil at the end
 ---@return string? stop_reason
 function Session:ask(n)
     local rule = { type = "integer", min = 1 }
     n = n == nil and math.huge or options.argument("search.ask", "n", n, rule)
-    if not self.wanted and not self.core:outcome() then
+    if coroutine.status(self.co) == "normal" then
+        return {}
+    elseif not self.wanted and not self.core:outcome() then
         self.rests = false
         run(self, "ask")
     end
