@@ -299,8 +299,8 @@ end
 --- call; of a failed attempt that may have been billed, the estimate counts. A call that does not
 --- fit only because of other reservations waits for those calls. A call that does not fit at all
 --- returns `nil, message, "BUDGET"`, and no other call starts after it; those in flight are
---- awaited, or with `in_flight = "cancel"` end at once with the same code. At the timeout, `f` and
---- its calls are cancelled.
+--- awaited, or with `in_flight = "cancel"` end at once with the same code; their estimate counts.
+--- At the timeout, `f` and its calls are cancelled.
 ---
 --- Cached replies cost nothing. `max_cost` needs the price of each model (see ponder.model.price):
 --- a call to a model without one returns the code "NO_PRICE".

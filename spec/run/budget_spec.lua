@@ -7,6 +7,8 @@ local merge = require("ponder.base.options").merge
 local model = require "ponder.model"
 local model_call = require "ponder.model.call"
 local quote = require "ponder.quote"
+local server = require "server"
+local shell = require "shell"
 local task = require "ponder.task"
 
 local in_task = help.in_task
@@ -376,6 +378,28 @@ describe("calls in flight when a budget is spent", function()
                 { errors[i].message, errors[i].code })
         end
     end))
+
+    it("may be billed when they are cancelled: their estimate counts, in a replay, too", function()
+        local s <close> = server.start()
+        local dir <close> = shell.directory { ["run.lua"] = [[
+            local task = require "ponder.task"
+            local m = require("ponder.model").open("openai:gpt-4o-mini", { api_key = "none",
+                base_url = ... })
+            task.with_budget({}, function()
+                task.with_budget({ max_calls = 1, in_flight = "cancel" }, function()
+                    local first = task.spawn(m.complete, m, "hi", { max_output_tokens = 24 })
+                    task.sleep(0.3)
+                    m:complete "more"
+                    print(first:join())
+                end)
+                local spent = task.spent()
+                print(spent.calls, spent.failed, spent.tokens, spent.estimated_tokens)
+            end)]] }
+        local played = shell.ponder({ "run", "--log", "run.db", "run.lua",
+            s.url .. "/s/delay=60000/v1" }, { cwd = dir.path })
+        assert.equal("nil\tthe budget of 1 call is spent\tBUDGET\tnil\n1\t1\t52\t52\n", played.out)
+        assert.equal(played.out, shell.ponder({ "replay", "run.db" }, { cwd = dir.path }).out)
+    end)
 
     it("are cancelled within the budget that is spent, not within an outer one", in_task(function()
         local m = open(slow(5))

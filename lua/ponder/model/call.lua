@@ -282,7 +282,13 @@ end
 function call.charge(request, failures, draft, message, code, partial)
     if not budget.current() or code == "NO_PRICE" or draft and draft.origin then return end
     local bound, rates = request:upper_bound(), request.target.rates
-    if code == "BUDGET" then return budget.refuse_again(bound, message) end
+    if code == "BUDGET" then
+        local row = request.row
+        if row and row.attempts ~= 0 and not request.target.provider.call then -- cancelled
+            budget.charge(bound, nil, nil, true)
+        end
+        return budget.refuse_again(bound, message)
+    end
     local lost, billed = count_billed(failures), nil
     if not request.target.provider.call then billed = lost > 0 or read.has_content(partial) end
     if not draft or draft.truncated then lost = math.max(lost - 1, 0) end -- the last of them

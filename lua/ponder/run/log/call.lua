@@ -210,11 +210,12 @@ local function failures_of(db, run, id)
 end
 
 --- Reads the results of a call, as the script gets them.
----@return table? results `failures`: the failed attempts; nil if the row is damaged
+---@return table? results nil if the row is damaged. `failures`: the failed attempts; `attempts`:
+---  how many a failed call made
 function call.results(db, run, id)
-    local status, reply, message, code, has_failed = db:row("SELECT status, reply, message, code, "
-        .. "EXISTS (SELECT 1 FROM attempts WHERE run = ?1 AND call = ?2) FROM calls "
-        .. "WHERE run = ?1 AND id = ?2", run, id)
+    local status, reply, message, code, attempts, has_failed = db:row("SELECT status, reply, "
+        .. "message, code, coalesce(attempts, 0), EXISTS (SELECT 1 FROM attempts WHERE run = ?1 "
+        .. "AND call = ?2) FROM calls WHERE run = ?1 AND id = ?2", run, id)
     local draft = reply and call.checked(json.decode(reply))
     local failures = has_failed == 1 and failures_of(db, run, id) or {}
     if not draft and (reply or status == "ok") then
@@ -222,7 +223,7 @@ function call.results(db, run, id)
     elseif status == "ok" then
         return { draft, n = 1, failures = failures }
     end
-    return { nil, message, code, draft, n = 4, failures = failures }
+    return { nil, message, code, draft, n = 4, failures = failures, attempts = attempts }
 end
 
 --- Finds what previous processes may have paid for a call that the log of this run does not answer.

@@ -395,7 +395,7 @@ function Tape:answer(what, f, ...)
             insert(self, what)
             what:copy(self, results)
         elseif what.asked then -- of the log of this run: paid for when it was recorded
-            what.asked.played = results.failures
+            what.asked.played, what.asked.attempts = results.failures, results.attempts
         end
     else
         if self.offline then

@@ -460,6 +460,9 @@ function Hold:run(f, ...)
         return scheduler.with_context(IN_CALL, true, f, ...)
     end, ...))
     if self.stopped and results[1] == nil then
+        if self.task then -- it may have been sent
+            self:settle(nil, nil, true)
+        end
         return nil, self.stopped, "BUDGET"
     end
     return table.unpack(results, 1, results.n)
