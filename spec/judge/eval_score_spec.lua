@@ -185,6 +185,7 @@ describe("the scorer checks", function()
         { "equals", "4", 4, true }, { "equals", " 4", 4, false },
         { "equals", '{"a": [1.0]}', { a = { 1 } }, true }, { "equals", '{"a":1,"b":2}', { a = 1 },
             false }, { "equals", "no", { a = 1 }, false },
+        { "equals", '{"a": [], "b": {}}', { a = {}, b = {} }, true },
         { "contains", "Hello", "ell", true }, { "contains", "Hello", "ELL", false },
         { "icontains", "Hello", "ELL", true }, { "contains", "a.b", ".", true },
         { "contains_any", "xb", { "a", "b" }, true }, { "contains_any", "x", { "a" }, false },
