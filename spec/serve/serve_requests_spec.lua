@@ -206,6 +206,7 @@ describe("a policy that fails", function()
     it("may have returned no answer: an error in the log, and for the client", function()
         local policies = { nothing = function() end, empty = function() return {} end,
             cut = function() return { truncated = true } end,
+            number = function() return { tool_calls = { { name = "f", arguments = 5 } } } end,
             list = function() return { answer = {} } end, code = function() return print end,
             blank = function(request) request:write "" end }
         with_server({ policies = policies }, function(client)

@@ -111,11 +111,15 @@ function tools.returned(list)
             return nil, ("its tool_calls[%d] must be a table with a name (got %s)"):format(i,
                 options.show(one))
         end
-        if not pcall(json.encode, one.arguments or "") then
+        local arguments = one.arguments or one.arguments_json or "{}"
+        if type(arguments) ~= "table" and type(arguments) ~= "string" then
+            return nil, ("its tool_calls[%d].arguments must be a table or JSON text (got %s)")
+                :format(i, options.show(arguments))
+        elseif not pcall(json.encode, arguments) then
             return nil, ("its tool_calls[%d].arguments cannot be JSON"):format(i)
         end
         calls[i] = read.tool_call(one.id or ("call_%016x"):format(random.draw()), one.name,
-            one.arguments or one.arguments_json)
+            arguments)
     end
     return calls
 end
