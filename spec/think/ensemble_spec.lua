@@ -172,6 +172,31 @@ describe("samples in one request", function()
         assert.equal(2 + 3 * 5, #asked())
     end)
 
+    it("remain if a server gave fewer, and the others cannot be had", function()
+        local failing = false
+        local m = open_one("openai:m", function(body)
+            local choice = { index = 0, finish_reason = "stop", message = {
+                content = "Answer: 4" } }
+            return failing and not body.n and { status = 500, body = "{}" }
+                or { body = json.encode { choices = { choice } } }
+        end)
+        local function run(budget)
+            local result = fake.run(function()
+                return task.with_budget(budget, ensemble.self_consistency, { model = m,
+                    prompt = "2+2?", n = 5, max_retries = 0 })
+            end)
+            m.target.one_by_one = nil
+            local outcome, _, _, partial = fake.run(function()
+                return cot.new { model = m, n = 5, budget = budget, max_retries = 0 }:run "2+2?"
+            end)
+            return { result.answer, #result.samples, result.failed, result.errors[1].code,
+                (outcome or partial).answer }
+        end
+        assert.same({ "4", 2, 3, "BUDGET", "4" }, run { max_calls = 2 })
+        m.target.one_by_one, failing = nil, true
+        assert.same({ "4", 1, 4, "SERVER", "4" }, run {})
+    end)
+
     it("are asked for in waves by a vote that may stop", function()
         for _, concurrency in ipairs { 1, 3, 64 } do
             local m, asked = open_one "openai:m"

@@ -252,9 +252,10 @@ end
 -- The reply that one of several samples of a request is; or nil, message, code.
 local function reply_of(reply, i, returns, message, code)
     local its = reply.samples[i]
-    if not its or its.finish_reason == "content_filter" or its.refusal and not its.text then
-        return nil, its and (its.refusal or "the provider's filter withheld the reply")
-            or "the reply has too few samples", its and "CONTENT_FILTER" or "BAD_REPLY"
+    if not its then
+        return nil, message or "the reply has too few samples", code or "BAD_REPLY"
+    elseif its.finish_reason == "content_filter" or its.refusal and not its.text then
+        return nil, its.refusal or "the provider's filter withheld the reply", "CONTENT_FILTER"
     elseif returns ~= nil and (reply.values or {})[i] == nil then
         return nil, message or "the reply does not fit", code or "BAD_REPLY"
     end
@@ -265,8 +266,9 @@ end
 local function ask_together(self, m, call, n, returns)
     call.n = n
     local reply, message, code, partial = self:try(self.chat, self, m, call)
-    local whole, results = reply or code == "BAD_REPLY" and partial and partial.values and partial,
-        {}
+    -- Samples that a server left out are asked for one by one; the others stay if that fails.
+    local has_some = partial and not partial.truncated and (code ~= "BAD_REPLY" or partial.values)
+    local whole, results = reply or has_some and partial, {}
     for i = 1, n do
         results[i] = whole and table.pack(reply_of(whole, i, returns, message, code))
             or { nil, message, code }

@@ -155,10 +155,10 @@ local function request(run, call, opts)
     if not reply and code == "BUDGET" then
         run.refused = run.refused or message
         emit("call.refused", nil, { error = message })
-        raise { message = run.refused, code = code }
+        raise { message = run.refused, code = code, partial = partial }
     elseif not reply then
         emit("call.error", partial and partial.usage or {}, { code = code, error = message })
-        raise { message = message, code = code, asked = asked }
+        raise { message = message, code = code, asked = asked, partial = partial }
     end
     run.scripted = reply.scripted or run.scripted
     emit("call.complete", reply.usage or {}, options.pick(reply, { "finish_reason", "attempts",
@@ -338,7 +338,7 @@ function Thinker:sampler(name, fields)
         if ok then
             return reply
         elseif getmetatable(text) == Failure then
-            return nil, text.message, text.code
+            return nil, text.message, text.code, text.partial
         end
         error(text, 0)
     end }, { __index = run.models[kind.roles[name] or kind.first_role] }) -- its accounts
