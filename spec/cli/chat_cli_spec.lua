@@ -236,5 +236,8 @@ describe("ponder chat --tools", function()
             assert.equal(1, r.status)
             assert.matches("^ponder chat: %-%-tools: tools.lua: " .. problem .. "\n$", r.err)
         end
+        r = ponder { "chat", "--tools", "none.lua", "x" }
+        assert.same({ 2, "ponder chat: --tools: none.lua: No such file or directory\n" },
+            { r.status, r.err })
     end)
 end)

@@ -194,8 +194,12 @@ describe("a coordinator", function()
                 P .. "results:" .. worker.map, P .. "dead", P .. "open", P .. "stats" },
                 taken[2].id, worker.map, json.encode(taken[2].spec), "2")
             local again = worker.take()
+            local function reads()
+                return tonumber(server:cli("INFO commandstats"):match "cmdstat_xread:calls=(%d+)")
+            end
+            local before = reads()
             worker.finish(taken[3], "three")
-            task.sleep(0.05)
+            repeat task.sleep(0.05) until map.state == "done" or reads() > before + 1
             assert.is_true(map.state ~= "done")
             worker.finish(again, "two")
             local results, errors = map:join()

@@ -87,6 +87,10 @@ describe("trm.act", function()
         assert.equal(math.huge, act.estimated_steps_remaining(0, 1, wild))
     end)
 
+    it("takes the confidence of a latent state that has none as 0", function()
+        assert.equal(0.6, act.calculate_confidence({}, 1))
+    end)
+
     it("names what is wrong with an argument", function()
         local cases = {
             { "trm.act.make_decision: state must be a table (got nil)", act.make_decision },

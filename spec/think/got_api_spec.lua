@@ -240,5 +240,12 @@ describe("ponder.got", function()
         open = answer(machine, open[1])
         assert.equal("completed", open[1].type)
         assert.equal("thought c2", machine.result)
+        machine = got.new { connect = false }
+        open = drive_to(machine, "score_thoughts")
+        for i = 2, 4 do
+            machine:add_edge("n" .. i, "n" .. (i % 3 + 2), "generates")
+        end
+        open = answer(machine, open[1])
+        assert.equal("completed", open[1].type)
     end)
 end)

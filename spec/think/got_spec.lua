@@ -7,6 +7,18 @@ local raises = require "raises"
 local start, answer, drive = driver.start, driver.answer, driver.drive
 local drive_to, reply_all, scored = driver.drive_to, driver.reply_all, driver.scored
 
+it("a chain of ponder.got continues from the first leaf, or from the current node", function()
+    for leaf, from in pairs { [false] = "n3", [true] = "n4" } do
+        local machine = got.new { chain = true, min_nodes_for_aggregation = 50 }
+        local open = drive_to(machine, "find_connections")
+        if leaf then machine:add_node { content = "a leaf" } end
+        open = machine:update { type = "connections_found", call_id = open[1].call_id,
+            connections = { { from = "n3", to = "n1", description = "back" } } }
+        assert.same({ "generate_thought", from, from },
+            { open[1].type, open[1].node_id, machine.current_node_id })
+    end
+end)
+
 describe("ponder.got, the default run", function()
     it("goes through all its steps", function()
         local machine = got.new()

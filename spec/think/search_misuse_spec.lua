@@ -282,6 +282,14 @@ describe("an interruption that a callback catches", function()
 end)
 
 describe("the result of a search", function()
+    it("has no nodes at other places than 1 to their number", function()
+        local nodes = search.run(options("bfs", 1)).tree.nodes
+        for _, place in ipairs { 0, -1, 30, 1 << 40, math.mininteger, 1.5, "x", nodes } do
+            assert.is_nil(nodes[place])
+        end
+        assert.same({ 29, nodes[2] }, { #nodes, nodes[2.0] })
+    end)
+
     it("outlives the search", function()
         local node = search.run(options("dfs", 1)).best_node
         collectgarbage()
