@@ -88,6 +88,7 @@ describe("ponder optimize", function()
         for words, wanted in pairs {
             ["hints.lua"] = "expected --prompt or --option",
             ["hints.lua --prompt prompt"] = "--policy must name the policy to optimize",
+            ["hints.lua --policy oi --prompt prompt"] = 'there is no policy "oi"',
             ["hints.lua --policy cot --prompt generat"] =
                 'there is no prompt "generat" (did you mean "generate"?); there are generate',
             ["hints.lua --option cot.temperature=2..1"] =

@@ -320,6 +320,7 @@ describe("ponder prompts", function()
             { { "lst" }, "unknown command lst (did you mean list?); known: check, eject, "
                 .. "list, show" },
             { { "list", "x" }, 'unexpected argument "x"' },
+            { { "check", "tot", "x" }, 'unexpected argument "x"' },
             { { "check", "--to", "x" }, "--to has no effect with check" },
             { { "--forc" }, "unknown option --forc (did you mean --force?)" },
         } do
