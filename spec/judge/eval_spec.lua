@@ -148,6 +148,19 @@ describe("the order and the seeds", function()
 end)
 
 describe("policies", function()
+    it("are prompts with a model and options of its calls", function()
+        local temperature
+        local m = { name = "own", chat = function(_, opts)
+            temperature = opts.temperature
+            return { text = opts.messages[1].content, usage = { input_tokens = 10,
+                output_tokens = 1 } }
+        end }
+        local io = run({ data = items(3), score = "numeric", policies = {
+            io = { model = m, prompt = "Say {{target}}", temperature = 0 } } }).policies[1]
+        assert.same({ 0, 1, 1, 11 }, { temperature, io.accuracy.value, io.calls.mean,
+            io.tokens.mean })
+    end)
+
     it("are prompts with k samples, decided by the most frequent answer", function()
         local m = open(function(n, sample) return "Answer: " .. (sample <= 3 and n or sample) end)
         local result = run({ data = items(2), score = "numeric", policies = {
