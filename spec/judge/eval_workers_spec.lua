@@ -163,7 +163,9 @@ describe("a budget of an evaluation by workers", function()
     } do
         it("is never exceeded by all workers together, even if " .. what, function()
             local calls, result = spend("--max-calls", "40", disturb)
-            assert.equal(40, calls)
+            -- What a dead worker had reserved counts, whether it has called or not.
+            assert.is_true(calls == 40 or disturb == kill_worker and calls < 40 and calls > 20,
+                calls)
             assert.is_true(result.skipped > 0)
         end)
     end
