@@ -125,18 +125,33 @@ end
 local Claim = {}
 
 -- Does not wait: the task may have been cancelled.
+local function release(claim)
+    claim.backend.client:post("EVAL", RENEW, 1, claim.flight, claim.holder, 0)
+end
+
 function Claim:__close()
     self.renewing:cancel()
-    self.backend.client:post("EVAL", RENEW, 1, self.flight, self.holder, 0)
+    release(self)
 end
+
+-- A task that is cancelled while it asks may have got what it asked for.
+local Asking = { __close = function(claim)
+    if not claim.is_answered then
+        release(claim)
+    end
+end }
 
 function Shared:claim(key, find)
     self.count = self.count + 1
     local flight, holder = PREFIX .. "flight:" .. key, ("%s %d"):format(self.holder, self.count)
     local pause = flights.pause()
+    local asking <close> = setmetatable({ backend = self, flight = flight, holder = holder },
+        Asking)
     while true do
+        asking.is_answered = false
         local answer = ask(self, self.client.eval, CLAIM, { PREFIX .. "reply:" .. key, flight },
             holder, LEASE_S * 1000)
+        asking.is_answered = true
         if not answer then
             return nil
         elseif answer[1] == "reply" then
