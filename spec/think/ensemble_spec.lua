@@ -154,7 +154,7 @@ describe("samples in one request", function()
         end
     end)
 
-    it("are also those of a strategy, unless it streams, seeds or runs tools", function()
+    it("are also those of a strategy, unless it streams, seeds, uses tools or is capped", function()
         local m, asked = open_one "openai:m"
         local function run(opts, how)
             opts.model, opts.n = m, 5
@@ -169,7 +169,8 @@ describe("samples in one request", function()
         run({}, { on_delta = function() end })
         run { seed = 7 }
         run { tools = { { name = "add", run = function() return 4 end } } }
-        assert.equal(2 + 3 * 5, #asked())
+        run { budget = { max_total_tokens = 20000 } }
+        assert.equal(2 + 4 * 5, #asked())
     end)
 
     it("remain if a server gave fewer, and the others cannot be had", function()

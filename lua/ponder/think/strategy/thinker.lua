@@ -1,6 +1,7 @@
 --- What the function of a strategy gets: it asks models, runs tools, draws a graph, and plays
 --- machines.
 
+local budgets = require "ponder.run.task.budget"
 local converse = require "ponder.think.strategy.converse"
 local failures = require "ponder.run.task.failures"
 local json = require "ponder.json"
@@ -332,6 +333,10 @@ end
 function Thinker:sampler(name, fields)
     local kind, run = self.run.kind, self.run
     local takes_n = not (run.opts.seed or run.opts.tools[1] or run.on_delta)
+    for _, budget in ipairs(budgets.all()) do -- that may have room for a few samples, not for all
+        local limits = budget.limits
+        takes_n = takes_n and not (limits.max_total_tokens or limits.max_cost)
+    end
     return setmetatable({ takes_n = takes_n, chat = function(_, call)
         local ok, text, reply = pcall(self.prompt, self, name, fields,
             options.pick(call, { "logprobs", "on_delta", "n" }))
