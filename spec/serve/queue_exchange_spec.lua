@@ -231,6 +231,11 @@ describe("a coordinator", function()
         assert.same({ n = 3 }, results)
         for i = 1, 3 do assert.equal("CANCELLED", errors[i].code) end
         assert.is_nil(worker.take(true) or nil)
+        local cancelled = task.spawn(q.call, q, 0, "f")
+        worker.take()
+        q:cancel()
+        assert.same({ nil, "the job was cancelled", "CANCELLED" }, { cancelled:join() })
+        assert.equal("", left())
         task.timeout(0.05, q.call, q, 4, "f")
         q:map({}, "f") -- tells Redis
         local call = task.spawn(q.call, q, 5, "f")

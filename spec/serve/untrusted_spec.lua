@@ -212,6 +212,15 @@ describe("ponder run --untrusted", function()
         assert.equal("nil\tnil\n", out "print(string.dump, (''):rep(2).dump)")
         assert.equal("nil\tnil\n", out "print(getmetatable(''), getmetatable(print))")
         assert.matches("binary", out(("print(load(%q))"):format(string.dump(function() end))))
+        assert.equal("7\tnil\ttable\n", out [[
+            x = 7
+            print(load "return x"(), load("return x", "c", "t", {})(),
+                type(require "ponder.tot"))]])
+        for _, opts in ipairs { "", "{ isolate = true }" } do
+            assert.matches("^p.lua:2: process.run: ", out(([[print(select(2, pcall(function()
+                require("ponder.process").run(%s)
+            end)))]]):format(opts)))
+        end
     end)
 
     it("gives it no key and no environment", function()
