@@ -313,12 +313,7 @@ end
 
 -- Answers a call that is not in the log, and notes for its row what it costs at nominal price.
 local function answer_anew(client, request)
-    local draft, message, code, partial
-    if client.middleware[1] then
-        draft, message, code, partial = through_middleware(client, request, 1)
-    else
-        draft, message, code, partial = within_budgets(client, request)
-    end
+    local draft, message, code, partial = through_middleware(client, request, 1)
     local reply = draft or partial
     if reply and client.middleware[1] then -- which may return anything
         reply.usage, reply.cost = tally.clean(reply.usage), tally.usd(reply.cost)
