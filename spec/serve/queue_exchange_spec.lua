@@ -253,7 +253,7 @@ describe("a coordinator", function()
         assert.equal("", left())
     end))
 
-    it("reads a stream of results that has begun anew, whatever Redis's clock says", with(
+    it("reads a stream of results that has started again, whatever Redis's clock says", with(
         function(q, worker)
             local call = task.spawn(q.call, q, 1, "f")
             worker.finish(worker.take(), 1)

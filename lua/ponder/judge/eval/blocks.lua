@@ -137,7 +137,7 @@ function Blocks:each(name)
 end
 
 ---Separates the records that are measured.
----@param records ponder.eval.Record[] those of a policy next to each other: each is read anew
+---@param records ponder.eval.Record[] those of a policy next to each other: each is re-read
 function blocks.complete(records, meta)
     local self = setmetatable({ records = records, meta = meta, clusters = {}, number = {},
         runs = {}, range = {}, dropped = {}, skipped = 0 }, Blocks)

@@ -293,7 +293,7 @@ local function read(self)
         return nil, message, code
     end
     local entries = reply and reply[1][2] or {}
-    if entries[1] and self.last == last then -- nobody has begun the stream anew
+    if entries[1] and self.last == last then -- else the stream has started again
         self.last = entries[#entries][1]
     end
     for _, entry in ipairs(entries) do

@@ -226,8 +226,8 @@ return #entries]==]
 -- The coordinator acknowledges results, gives up dead jobs, or withdraws jobs.
 -- KEYS: state, results, open, maps, jobs, dead. ARGV: map, then of each job its id and its entry of
 -- `results`, or "g": give it up, "w": withdraw it, "u": withdraw it unless a worker has it.
--- -> the withdrawn jobs of "u"; and 1 if no job was left, so that `results` begins anew, perhaps
--- with an entry no later than the last one read
+-- -> the withdrawn jobs of "u"; and 1 if no job was left: `results` is deleted, and its next entry
+-- may have an id that is not above the last one read
 moves.TAKE = [==[
 local count, withdrawn, prefix = 0, {}, string.match(KEYS[1], '^(.*:)state$')
 for i = 2, #ARGV, 2 do
